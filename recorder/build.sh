@@ -20,7 +20,7 @@ mkdir -p "$output"
     "$source"/main.c "$source"/instrument.c "$source"/widen.c "$source"/log.c "$source"/marks.c \
     "$source"/window.c "$source"/stream.c "$source"/memory.c "$source"/objects.c "$source"/follow.c \
     "$source"/places.c "$source"/calls.c "$source"/contexts.c "$source"/sites.c "$source"/python.c \
-    "$source"/small.c \
+    "$source"/small.c "$source"/totals.c \
     -static -nodefaultlibs -nostartfiles -no-pie -u _start -Wl,-Ttext-segment=0x58000000 \
     -Wl,--build-id=none \
     "$archives"/libcoregrind-amd64-linux.a "$archives"/libvex-amd64-linux.a -lgcc \

@@ -38,9 +38,6 @@ ThreadId calls_thread(void) { return running; }
 
 void calls_switch(ThreadId tid)
 {
-   if (tid == running)
-      return;
-   replay(); /* the log is still that of the thread before */
    running = tid;
    if (of_threads[tid] == NULL)
       of_threads[tid] = VG_(calloc)("sweephand.calls", 1, sizeof(Calls));
@@ -53,7 +50,6 @@ void calls_end(ThreadId tid)
    if (of_threads[tid] == NULL)
       return;
    if (tid == running) {
-      replay();
       running = 0; /* Valgrind knows it no longer */
       now = NULL;
       python_changed();
@@ -82,7 +78,7 @@ UInt calls_here(void)
 {
    in_python = False;
    if (python_runs()) {
-      UInt here = python_here();
+      UInt here = python_here(running);
       in_python = here != 0;
       if (in_python)
          return here;

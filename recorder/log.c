@@ -218,6 +218,21 @@ void record(Op op, UInt n, const ULong *operands)
    stream_control(op, n, operands);
 }
 
+void log_switch(ThreadId tid)
+{
+   if (tid == calls_thread())
+      return;
+   replay(); /* the log is still that of the thread before */
+   calls_switch(tid);
+}
+
+void log_leave(ThreadId tid)
+{
+   if (tid == calls_thread())
+      replay();
+   calls_end(tid);
+}
+
 void log_restart(void) { next_mark = MARK_INSTRUCTIONS; }
 
 void log_open(void)

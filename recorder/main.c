@@ -146,6 +146,8 @@ static void print_usage(void)
 
 static void print_debug_usage(void) { VG_(printf)("    (none)\n"); }
 
+static const WindowHooks window_hooks = {note_unexamined, place_of_code, place_of_references};
+
 static void open_recording(void)
 {
    if ((clo_out_fd < 0) == (clo_control_fd < 0)) {
@@ -158,7 +160,7 @@ static void open_recording(void)
       follow_open(clo_control_fd, clo_children);
    places_open(clo_stacks, clo_code);
    open_stream("exec");
-   window_open(clo_window, clo_anonymous, note_unexamined);
+   window_open(clo_window, clo_anonymous, window_hooks);
    log_open();
    instrument_open();
    memory_open();

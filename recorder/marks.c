@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* What is counted, and the marks that tell the reader how far the program is. */
+/* The marks that tell the reader how far the program is. */
 #include "recorder.h"
 
 enum { FLUSH_INTERVAL_MS = 200 };
-
-Totals totals;
-Bool recording = True;
 
 static Totals at_last_mark;
 

@@ -124,7 +124,7 @@ static void touch_range(ThreadId tid, Addr start, SizeT bytes, Bool write)
    bytes = accessible(start, bytes, write ? VKI_PROT_WRITE : VKI_PROT_READ);
    if (!recording || bytes == 0)
       return;
-   calls_switch(tid); /* a call that waited returns before the thread runs again */
+   log_switch(tid); /* a call that waited returns before the thread runs again */
    replay();
    for (UWord page = page_of(start); page <= page_of(start + bytes - 1); page++) {
       window_touch(page, write, VG_(get_IP)(tid));

@@ -370,13 +370,13 @@ void objects_instrument_return(IRSB *out, IRExpr *target)
 static void thread_runs(ThreadId tid, ULong blocks)
 {
    awaited_sp = calls[tid].sp;
-   calls_switch(tid);
+   log_switch(tid);
 }
 
 static void thread_ends(ThreadId tid)
 {
    calls[tid] = (Call){0};
-   calls_end(tid);
+   log_leave(tid);
 }
 
 void objects_open(ULong min_object_bytes)

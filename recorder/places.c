@@ -14,6 +14,7 @@ static Bool of_objects, of_code;
 static ULong *numbers; /* by context: 1 + that of its place in the stream */
 static UInt n_numbers;
 static ULong sent;
+static UInt told; /* the place of the last CODE */
 
 void places_open(Bool objects, Bool code)
 {
@@ -30,6 +31,7 @@ void places_restart(void)
    numbers = NULL;
    n_numbers = 0;
    sent = 0;
+   told = 0;
 }
 
 void places_end(void)
@@ -68,7 +70,7 @@ UInt place_here(ThreadId tid)
 {
    if (!of_objects)
       return 0;
-   calls_switch(tid);
+   log_switch(tid);
    replay();
    python_changed();
    Addr code = VG_(get_IP)(tid);
@@ -95,4 +97,14 @@ UInt place_of_code(Addr code)
    if (!calls_in_python())
       return context_inside(here, NATIVE, site_of(code, False));
    return python_is_loop(code) ? here : context_inside(here, NATIVE, site_of(code, True));
+}
+
+/* The references from here on are those of the code at PLACE. */
+void place_of_references(UInt place)
+{
+   if (place == told || place == 0)
+      return;
+   ULong number = place_number(place);
+   told = place;
+   stream_control(OP_CODE, 1, &number);
 }

@@ -421,9 +421,8 @@ const HChar *python_text(UInt line) { return lines[line].text; }
 
 /* ---------------------------------------------------------------- frames */
 
-static Addr thread_state(void)
+static Addr thread_state(ThreadId tid)
 {
-   ThreadId tid = calls_thread();
    UWord id = 0;
    if (tid == 0 || tid >= MAX_THREADS)
       return 0;
@@ -443,9 +442,9 @@ static Addr thread_state(void)
    return 0;
 }
 
-static Addr top_frame(void)
+static Addr top_frame(ThreadId tid)
 {
-   Addr thread = thread_state();
+   Addr thread = thread_state(tid);
    if (thread == 0)
       return 0;
    Addr top = word_at(thread + of.top);
@@ -476,7 +475,7 @@ static struct {
 
 void python_changed(void) { last.valid = False; }
 
-UInt python_here(void)
+UInt python_here(ThreadId tid)
 {
    UInt found[MAX_FRAMES], n = 0, same = 0, here = 0;
    if (state != KNOWN)
@@ -485,7 +484,7 @@ UInt python_here(void)
       return last.context;
    /* A caller further out is elsewhere only if these are, too, but for frames at the same addresses
       at the same instructions. */
-   Addr top = top_frame();
+   Addr top = top_frame(tid);
    UWord code = word_at(top + of.code), at = word_at(top + of.at);
    Addr caller = top ? word_at(top + of.caller) : 0;
    UWord caller_at = caller ? word_at(caller + of.at) : 0;

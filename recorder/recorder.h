@@ -44,7 +44,7 @@ enum { PAGE_SHIFT = 12, PAGE_BYTES = 1 << PAGE_SHIFT, MAX_WINDOW = 256 };
 
 static inline UWord page_of(Addr a) { return a >> PAGE_SHIFT; }
 
-/* What END reports. Each counter is changed in one place, named here. */
+/* totals.c: what END reports. Each counter is changed in one place, named here. */
 typedef struct {
    ULong instructions;      /* log.c, replay() */
    ULong references;        /* log.c, replay() */
@@ -70,13 +70,18 @@ void stream_reference(UWord page, UInt write);
 void stream_control(Op op, UInt n, const ULong *operands);
 void stream_place(ULong caller, UInt bytes, const HChar *text); /* at most 16 KiB */
 void stream_note(const HChar *text);
-void stream_code(UInt place);
 void stream_flush(void);
 void stream_forget(void); /* close without writing: for a forked child */
 
 /* window.c: runs of references to one page, and which of them are kept. */
-/* ANONYMOUS: no records of other memory. BEFORE_CLOSE is called before an epoch is written. */
-void window_open(UInt pages, Bool anonymous, void (*before_close)(void));
+/* What the window asks of files that use it. */
+typedef struct {
+   void (*before_close)(void);      /* called before an epoch is written */
+   UInt (*place_at)(Addr code);     /* the place of the code that makes a reference */
+   void (*tell_place)(UInt place);  /* called before references that its code makes */
+} WindowHooks;
+/* ANONYMOUS: no records of other memory. */
+void window_open(UInt pages, Bool anonymous, WindowHooks hooks);
 Bool window_is_open(void); /* False: every reference is a record, window_touch() takes it */
 void window_touch(UWord page, UInt write, Addr code);
 void window_close_epoch(void);
@@ -93,6 +98,8 @@ void log_open(void);
 void replay(void);          /* takes what the log holds through the window */
 void note_unexamined(void); /* brings the times in the window's table up to date */
 void record(Op op, UInt n, const ULong *operands); /* a control record, after all before it */
+void log_switch(ThreadId tid); /* the log is this thread's from now on */
+void log_leave(ThreadId tid);  /* the thread ends */
 
 /* marks.c */
 void mark(void);
@@ -119,7 +126,8 @@ void memory_open(void);
 void syscall_entered(ThreadId tid, UInt number, UWord *args, UInt n);
 void syscall_returned(ThreadId tid, UInt number, UWord *args, UInt n, SysRes result);
 
-/* calls.c: the functions that a thread is in, as the log tells. */
+/* calls.c: the functions that a thread is in, as the log tells. Only log.c changes the thread, once
+   it has replayed the log of the one before. */
 void calls_open(void);
 ThreadId calls_thread(void); /* whose calls these are */
 void calls_switch(ThreadId tid);
@@ -153,16 +161,17 @@ Bool contexts_lost(void); /* there was no room for a path, or for its callers */
 void places_open(Bool stacks, Bool code);
 void places_restart(void);
 void places_end(void); /* says in the stream if some are missing */
-UInt place_here(ThreadId tid); /* 0: not wanted; otherwise as the next two take it */
+UInt place_here(ThreadId tid); /* 0: not wanted; otherwise as the next ones take it */
+UInt place_of_code(Addr code); /* so, too */
 void place_of_object(UInt place);
-UInt place_of_code(Addr code);
+void place_of_references(UInt place);
 ULong place_number(UInt place); /* in the stream, where it is from then on */
 Bool places_wanted(void);
 
 /* python.c: the frames of CPython. */
 Bool python_is_loop(Addr code); /* the loop of the interpreter */
 Bool python_runs(void);
-UInt python_here(void);     /* the context of the Python code that runs now; 0: none does */
+UInt python_here(ThreadId tid); /* the context of the Python code that runs now; 0: none does */
 void python_changed(void);  /* it may be other code from now on */
 void python_forget_memory(void);
 const HChar *python_text(UInt line);

@@ -42,7 +42,6 @@ enum {
 static UChar buffer[BUFFER_BYTES];
 static UInt used;          /* bytes of the buffer that are filled */
 static UWord previous;     /* the page of the last reference record */
-static UInt code;          /* the place of the last CODE */
 static Int out_fd = -1;    /* where the stream goes, -1 once it is closed */
 
 static void put_varint(ULong v)
@@ -89,7 +88,6 @@ void stream_open(Int fd, UInt window, const HChar *program)
    }
    out_fd = VG_(safe_fd)(fd);
    previous = 0;
-   code = 0;
    VG_(memcpy)(buffer, "PGTR\1\14", 6);
    used = 6;
    put_varint(window);
@@ -116,16 +114,6 @@ void stream_control(Op op, UInt n, const ULong *operands)
    put_varint((ULong)op << 1 | 1);
    for (UInt i = 0; i < n; i++)
       put_varint(operands[i]);
-}
-
-/* The code that makes the references from here on. */
-void stream_code(UInt place)
-{
-   if (place == code || place == 0)
-      return;
-   ULong number = place_number(place);
-   code = place;
-   stream_control(OP_CODE, 1, &number);
 }
 
 static void put_text(UInt bytes, const HChar *text)

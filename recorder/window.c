@@ -37,14 +37,14 @@ static UInt limit = 1;               /* K */
 static UInt order[MAX_WINDOW];       /* places in the table, in order of first appearance */
 static UInt distinct;                /* how many of them: the epoch's pages so far */
 static Bool only_anonymous;
-static void (*bring_times_up_to_date)(void);
+static WindowHooks ask;
 
-void window_open(UInt pages, Bool anonymous, void (*before_close)(void))
+void window_open(UInt pages, Bool anonymous, WindowHooks hooks)
 {
    tl_assert(pages <= MAX_WINDOW);
    limit = pages;
    only_anonymous = anonymous;
-   bring_times_up_to_date = before_close;
+   ask = hooks;
    for (UInt i = 0; i < WINDOW_TABLE; i++)
       window_table[i].page = NO_PAGE;
 }
@@ -87,14 +87,14 @@ static void put(UWord page, UInt write)
 void window_close_epoch(void)
 {
    UInt sorted[MAX_WINDOW];
-   bring_times_up_to_date();
+   ask.before_close();
    UInt n_last = sort_last_runs(sorted), f = 0, l = 0;
    while (f < distinct || l < n_last) {
       const WindowPage *first = f < distinct ? &window_table[order[f]] : NULL;
       const WindowPage *last = l < n_last ? &window_table[sorted[l]] : NULL;
       if (first && (!last || first->first < last->last)) {
          if (is_wanted(first->page))
-            stream_code(first->code);
+            ask.tell_place(first->code);
          put(first->page, (first->writes & WROTE_FIRST) != 0);
          f++;
       } else {
@@ -136,7 +136,7 @@ void window_find(UWord page, UInt write, ULong run, Addr code)
       window_close_epoch();
       at = window_home(page);
    }
-   window_table[at] = (WindowPage){page, run, run, write ? WROTE_FIRST : 0, place_of_code(code)};
+   window_table[at] = (WindowPage){page, run, run, write ? WROTE_FIRST : 0, ask.place_at(code)};
    order[distinct++] = at;
 }
 
@@ -152,7 +152,7 @@ void window_touch(UWord page, UInt write, Addr code)
       return;
    }
    if (page != window_current && is_wanted(page))
-      stream_code(place_of_code(code));
+      ask.tell_place(ask.place_at(code));
    totals.runs += page != window_current;
    window_current = page;
    put(page, write);

@@ -1,6 +1,7 @@
 //! Tools that experiments share: finding traces, and running policies on them.
 
 use crate::kept::{self, KeptSimulations};
+use crate::kept_runs::KeptRuns;
 use crate::report::Report;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
@@ -132,7 +133,7 @@ pub struct Lab {
     /// Simulations that are kept with the results.
     pub(crate) simulations: Mutex<KeptSimulations>,
     /// Outcomes of the machine.
-    pub(crate) machine_runs: Mutex<crate::wsclock_1981_runs::Kept>,
+    pub(crate) machine_runs: Mutex<KeptRuns>,
 }
 
 /// What has been simulated: the checksum of the trace, the policy, the frames.

@@ -8,12 +8,12 @@
 #![deny(clippy::print_stderr, clippy::print_stdout)]
 
 mod reproduce;
+mod say;
 
 use clap::{Parser, Subcommand};
-use std::fmt;
-use std::io::{self, Write};
+use say::say;
+use std::io;
 use std::process::ExitCode;
-use sweephand_trace::shown;
 
 /// Run the experiments of the project again.
 #[derive(Parser)]
@@ -42,12 +42,6 @@ fn main() -> ExitCode {
         say(format_args!("{error:#}"));
         ExitCode::from(2)
     })
-}
-
-/// A line on standard error, with nothing in it that a terminal would obey. If it cannot be
-/// written, the command goes on: its results do not depend on it.
-fn say(words: fmt::Arguments) {
-    let _ = writeln!(io::stderr(), "sweephand-lab: {}", shown(&words.to_string()));
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! `sweephand-lab reproduce`: a paper's published results beside measured ones.
 
-use crate::say;
+use crate::say::say;
 use anyhow::{Context, bail};
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::json;

@@ -5,7 +5,7 @@
 //! under the licence of the rest of Sweephand.
 
 /// Every file that `build.sh` needs, itself included, with its text.
-pub const SOURCES: [(&str, &str); 20] = [
+pub const SOURCES: [(&str, &str); 21] = [
     ("build.sh", include_str!("../build.sh")),
     ("recorder.h", include_str!("../recorder.h")),
     ("log.h", include_str!("../log.h")),
@@ -15,6 +15,7 @@ pub const SOURCES: [(&str, &str); 20] = [
     ("widen.c", include_str!("../widen.c")),
     ("log.c", include_str!("../log.c")),
     ("marks.c", include_str!("../marks.c")),
+    ("totals.c", include_str!("../totals.c")),
     ("window.c", include_str!("../window.c")),
     ("stream.c", include_str!("../stream.c")),
     ("memory.c", include_str!("../memory.c")),

@@ -146,10 +146,10 @@ static void event(void)
       small_remove(start);
       break;
    case 4:
-      calls_switch(1 + below(3));
+      log_switch(1 + below(3));
       break;
    case 5:
-      calls_end(1 + below(3));
+      log_leave(1 + below(3));
       break;
    default:
       flush_now_and_then();
@@ -166,7 +166,7 @@ int main(int n, char **arguments)
       paths[i] = make_path();
    places_open(True, True);
    stream_open(1, window, "outside");
-   window_open(window, False, note_unexamined);
+   window_open(window, False, (WindowHooks){note_unexamined, place_of_code, place_of_references});
    log_open();
    for (UInt steps = atoi(arguments[3]); steps > 0; steps--) {
       loop();
@@ -186,7 +186,7 @@ int main(int n, char **arguments)
 
 Bool python_is_loop(Addr code) { return False; }
 Bool python_runs(void) { return False; }
-UInt python_here(void) { return 0; }
+UInt python_here(ThreadId tid) { return 0; }
 void python_changed(void) {}
 const HChar *python_text(UInt line) { return ""; }
 Bool python_lost(void) { return False; }

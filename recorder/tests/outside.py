@@ -17,7 +17,7 @@ import pgtr
 from pgtr import Reference
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-SOURCES = ["log", "window", "stream", "marks", "small", "places", "calls", "contexts", "sites"]
+SOURCES = ["totals", "log", "window", "stream", "marks", "small", "places", "calls", "contexts", "sites"]
 WINDOWS = [1, 2, 5, 16, 100, 256]
 STEPS = 300
 

@@ -20,7 +20,7 @@ pub(crate) fn run(args: Args, command: Command) -> anyhow::Result<ExitCode> {
     // What is hidden is for our own processes; clap would complete it all the same.
     let shown = command.get_subcommands().filter(|subcommand| !subcommand.is_hide_set());
     let shown = shown.cloned().map(with_policies);
-    let mut command = Command::new("sweephand").version(crate::VERSION).subcommands(shown);
+    let mut command = Command::new("sweephand").version(crate::about::VERSION).subcommands(shown);
     // Into memory first: a reader that goes away is no error.
     let mut script = Vec::new();
     generate(args.shell, &mut command, name, &mut script);

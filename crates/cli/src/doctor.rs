@@ -3,7 +3,8 @@
 //! It runs each of them on this program, which only prints its version, so the answers are those
 //! that a user would get. Exit status: 1 if something does not work.
 
-use crate::{Home, ON_EVERY_PROCESSOR};
+use crate::Home;
+use crate::about::ON_EVERY_PROCESSOR;
 use anyhow::Context;
 use std::io::{self, Write};
 use std::path::Path;

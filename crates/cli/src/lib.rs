@@ -8,6 +8,7 @@
 // Both panic where they cannot write: see `stderr`.
 #![deny(clippy::print_stderr, clippy::print_stdout)]
 
+mod about;
 mod advise;
 mod as_root;
 mod awake;
@@ -31,6 +32,7 @@ mod over_time;
 mod partition;
 mod plot;
 mod policies;
+mod processes;
 mod progress;
 mod record;
 mod report;
@@ -47,17 +49,16 @@ mod sweep;
 mod time;
 mod watch;
 
+pub use about::Home;
+
+use about::{ON_EVERY_PROCESSOR, VERSION};
 use anyhow::anyhow;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::ffi::OsString;
 use std::io;
-use std::path::PathBuf;
 use std::process::ExitCode;
 use sweephand_sim::{bounded_threads, rayon_threads};
-
-/// The version, in a release build with the commit.
-const VERSION: &str = env!("SWEEPHAND_VERSION");
 
 /// Record which pages a program touches, and see how many page faults it takes in less memory.
 #[derive(Parser)]
@@ -66,9 +67,6 @@ struct Cli {
     #[command(subcommand)]
     command: Command,
 }
-
-/// What works on other processors, too.
-const ON_EVERY_PROCESSOR: &str = "import, simulate, sweep, report, and advise on a trace";
 
 #[derive(Subcommand)]
 enum Command {
@@ -178,20 +176,6 @@ impl Command {
             Self::Completions(args) => completions::run(args, Cli::command()),
             Self::Man(args) => man::run(args, Cli::command()),
         }
-    }
-}
-
-/// Where the command is at home: its program, or the package that carries it.
-#[derive(Clone, Debug)]
-pub struct Home {
-    /// The file that starts the command, for what has to start it again.
-    pub command: PathBuf,
-}
-
-impl Home {
-    /// That of a program of its own: this one.
-    pub fn of_this_program() -> Self {
-        Self { command: std::env::current_exe().unwrap_or_else(|_| PathBuf::from("/proc/self/exe")) }
     }
 }
 

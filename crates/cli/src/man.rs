@@ -71,7 +71,7 @@ pub(crate) fn run(args: Args, command: Command) -> anyhow::Result<ExitCode> {
 fn page(command: Command) -> io::Result<Vec<u8>> {
     let name = command.get_name().to_string();
     let has_subcommands = command.has_subcommands();
-    let man = Man::new(command).source(format!("sweephand {}", crate::VERSION));
+    let man = Man::new(command).source(format!("sweephand {}", crate::about::VERSION));
     let mut page = Vec::new();
     man.render_title(&mut page)?;
     man.render_name_section(&mut page)?;

@@ -2,13 +2,16 @@
 
 mod json;
 mod screen;
+mod show;
 
 use crate::keeper::{KEEPER_LOST, Keeper, share};
+use crate::processes::{command_of, name_of};
 use crate::stderr::eprint_line;
 use crate::{Home, progress, report};
 use anyhow::{Context, bail};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
+use show::{Show, seconds};
 use std::ffi::OsString;
 use std::fs;
 use std::io::{self, IsTerminal};
@@ -58,9 +61,10 @@ pub(crate) struct How {
 }
 
 impl How {
-    fn overhead(&self) -> f64 {
+    fn options(&self) -> Options {
         const LONG: Duration = Duration::from_secs(10);
-        self.overhead.unwrap_or(if self.every < LONG { 0.02 } else { 0.005 })
+        let usual = if self.every < LONG { 0.02 } else { 0.005 };
+        Options { every: self.every, overhead: self.overhead.unwrap_or(usual) }
     }
 }
 
@@ -82,16 +86,6 @@ enum End {
     Time,
     /// A signal came.
     Signal,
-}
-
-/// What a watch shows while it goes on.
-trait Show {
-    /// An epoch is over.
-    fn epoch(&mut self, watching: &Watching, epoch: &Epoch) -> io::Result<()>;
-    /// The process has become another program.
-    fn new_program(&mut self, watching: &Watching, name: &str) -> io::Result<()>;
-    /// The process has started another.
-    fn child(&mut self, watching: &Watching, pid: u32, name: &str) -> io::Result<()>;
 }
 
 /// Watches until the program ends, the time is over, or a signal comes.
@@ -151,21 +145,9 @@ fn pid_of(pid: u32) -> anyhow::Result<Pid> {
     i32::try_from(pid).ok().and_then(Pid::from_raw).with_context(|| format!("process {pid}: there is none"))
 }
 
-/// The name of a process.
-pub(crate) fn name_of(pid: u32) -> String {
-    fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default().trim_end().to_string()
-}
-
-pub(crate) fn command_of(pid: u32) -> Vec<String> {
-    let words = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-    let words = words.strip_suffix(b"\0").unwrap_or(&words);
-    words.split(|&byte| byte == 0).map(|word| String::from_utf8_lossy(word).into_owned()).collect()
-}
-
 /// Prepares to watch, and says what it will cost.
 fn begin(pid: u32, how: &How) -> anyhow::Result<Watching> {
-    let options = Options { every: how.every, overhead: how.overhead() };
-    let watching = Watching::of(pid, options)?;
+    let watching = Watching::of(pid, how.options())?;
     let (price, pages) = (watching.price(), watching.resident_pages());
     let most = price.most(pages);
     let pace = watching.pace();
@@ -189,14 +171,6 @@ fn begin(pid: u32, how: &How) -> anyhow::Result<Watching> {
         seconds(how.every),
     );
     Ok(watching)
-}
-
-/// A time in words.
-fn seconds(time: Duration) -> String {
-    match time.as_secs_f64() {
-        time if time < 0.0995 => format!("{:.1} ms", 1e3 * time),
-        time => format!("{time:.1} s"),
-    }
 }
 
 /// Starts a program to be watched.
@@ -244,7 +218,7 @@ fn watch(args: &Args, home: &Home, pid: u32, signals: &OwnedFd, is_ours: bool) -
         (keeper, trace) = (Some(started), Some(sender));
     }
     let mut show: Box<dyn Show> = if args.json {
-        Box::new(json::Lines::begin(&watching, pid, &name_of(pid), &args.how)?)
+        Box::new(json::Lines::begin(&watching, pid, &name_of(pid), &args.how.options())?)
     } else if io::stderr().is_terminal() {
         Box::new(screen::Screen::new(pid))
     } else {

@@ -32,6 +32,7 @@
 extern crate alloc;
 
 mod arguments;
+mod catalogue;
 pub mod collections;
 #[cfg(any(test, feature = "conformance"))]
 pub mod conformance;

@@ -1,17 +1,18 @@
 //! The list of all policies, and policies by name.
 //!
-//! One line in [`policies!`](self) registers a policy. It puts the policy on the command line, in
-//! `sweephand policies`, and through the whole conformance suite.
+//! The `catalogue` lists the policies that follow no other, and [`Auto`] follows those.
 //!
 //! The feature `registration` can add policies from outside ([`plugin`]) while the program runs.
 
-use crate::arguments::{ArgumentError, Arguments, Info};
+use crate::arguments::{ArgumentError, Arguments};
+use crate::catalogue;
+pub use crate::catalogue::{Entry, Visitor, VmVisitor};
 use crate::near::hint;
 use crate::plugin::{self, Plugged, Plugin, Shown};
-use crate::policies::*;
+use crate::policies::Auto;
+use crate::policies::learned::auto::EXPERTS;
 pub use crate::registered::Registered;
-use crate::settled::Settled;
-use crate::{ExactModel, Model, OfflineModel, Policy, VmModel, task_list};
+use crate::{ExactModel, OfflineModel, VmModel, task_list};
 use alloc::{
     format,
     string::{String, ToString},
@@ -20,144 +21,27 @@ use alloc::{
 };
 use core::fmt;
 
-/// The parameter of a policy that follows one of several: their names, joined by `+`.
-pub(crate) const EXPERTS: &str = "experts";
+/// Every policy, in the order of listings.
+pub const POLICIES: &[Entry] = &{
+    let mut all = [Entry::of::<Auto>(); catalogue::POLICIES.len() + 1];
+    all.split_at_mut(catalogue::POLICIES.len()).0.copy_from_slice(catalogue::POLICIES);
+    all
+};
 
-/// Something done with a policy of any type: the door from a name to static dispatch.
-pub trait Visitor {
-    /// What comes of it.
-    type Output;
-    /// Called with the policy's type.
-    fn visit<P: Registered + Send + 'static>(self) -> Self::Output;
-}
-
-/// Something done with a policy that needs only faults and reference bits.
-pub trait VmVisitor {
-    /// What comes of it.
-    type Output;
-    /// Called with the policy's type.
-    fn visit<P: Registered<Model = VmModel> + Send + 'static>(self) -> Self::Output;
-}
-
-/// Sorts policies by their models, in types: nothing is compiled for policies of another model.
-trait ByModel: Model + Sized {
-    fn visit_vm<P: Registered<Model = Self> + Send + 'static, V: VmVisitor>(visitor: V) -> Option<V::Output>;
-}
-
-impl ByModel for VmModel {
-    fn visit_vm<P: Registered<Model = Self> + Send + 'static, V: VmVisitor>(visitor: V) -> Option<V::Output> {
-        Some(visitor.visit::<P>())
+/// Calls the visitor with the type of the policy of that name.
+pub fn visit<V: Visitor>(name: &str, visitor: V) -> Option<V::Output> {
+    if name == Auto::INFO.name {
+        return Some(visitor.visit::<Auto>());
     }
+    catalogue::visit(name, visitor)
 }
 
-impl ByModel for ExactModel {
-    fn visit_vm<P: Registered<Model = Self> + Send + 'static, V: VmVisitor>(_: V) -> Option<V::Output> {
-        None
+/// Calls the visitor with the type of the [`VmModel`] policy of that name. `None` if there is none.
+pub fn visit_vm<V: VmVisitor>(name: &str, visitor: V) -> Option<V::Output> {
+    if name == Auto::INFO.name {
+        return Some(visitor.visit::<Auto>());
     }
-}
-
-impl ByModel for OfflineModel {
-    fn visit_vm<P: Registered<Model = Self> + Send + 'static, V: VmVisitor>(_: V) -> Option<V::Output> {
-        None
-    }
-}
-
-/// An entry of the registry.
-#[derive(Clone, Copy, Debug)]
-pub struct Entry {
-    /// Name, paper, parameters.
-    pub info: &'static Info,
-    /// [`Model::NAME`] of the policy's model: `vm`, `exact` or `offline`.
-    pub model: &'static str,
-    /// Whether it can run against real hardware: needs faults and reference bits only.
-    pub runs_live: bool,
-    /// [`Policy::NOT_SAMPLED`]: why a sample of the pages does not tell how it does on all of them,
-    /// if it does not.
-    pub not_sampled: Option<&'static str>,
-    /// [`Registered::BYTES_A_PAGE`].
-    pub bytes_a_page: usize,
-    /// [`Registered::REVISION`].
-    pub revision: u32,
-}
-
-macro_rules! policies {
-    ($($policy:ty),+ $(,)?) => {
-        /// Every policy, in the order of listings.
-        pub const POLICIES: &[Entry] = &[$(Entry {
-            info: &<$policy as Registered>::INFO,
-            model: <<$policy as Policy>::Model as Model>::NAME,
-            runs_live: !<<$policy as Policy>::Model as Model>::SEES_HITS,
-            not_sampled: <$policy as Policy>::NOT_SAMPLED,
-            bytes_a_page: <$policy as Registered>::BYTES_A_PAGE,
-            revision: <$policy as Registered>::REVISION,
-        }),+];
-
-        /// Calls the visitor with the type of the policy of that name.
-        pub fn visit<V: Visitor>(name: &str, visitor: V) -> Option<V::Output> {
-            $(if name == <$policy as Registered>::INFO.name {
-                return Some(visitor.visit::<$policy>());
-            })+
-            None
-        }
-
-        /// Calls the visitor with the type of the [`VmModel`] policy of that name. `None` if there
-        /// is none.
-        pub fn visit_vm<V: VmVisitor>(name: &str, visitor: V) -> Option<V::Output> {
-            $(if name == <$policy as Registered>::INFO.name {
-                return <<$policy as Policy>::Model as ByModel>::visit_vm::<$policy, V>(visitor);
-            })+
-            None
-        }
-    };
-}
-
-policies! {
-    Opt,
-    Fifo,
-    Lifo,
-    Mru,
-    Random,
-    Lru,
-    Settled<Clock>,
-    Settled<ClockPageTable>,
-    GClock,
-    Settled<Aging>,
-    Settled<Linux24>,
-    Fbr,
-    Lru2,
-    TwoQ,
-    Lrfu,
-    Mq,
-    Lirs,
-    DLirs,
-    Lirs2,
-    Arc,
-    Settled<Car>,
-    Settled<ClockPro>,
-    Settled<ClockProFixed>,
-    Settled<ClockProPlus>,
-    Settled<ClockProStrict>,
-    Eelru,
-    Settled<EeClock>,
-    Settled<SeqClock>,
-    SeqLru,
-    Ubm,
-    Settled<LifoPlus>,
-    Settled<Apr>,
-    Rrip,
-    Dip,
-    LeCar,
-    Cacheus,
-    Acme,
-    Hyperbolic,
-    Lhd,
-    S3Fifo,
-    S4Fifo,
-    Settled<Clock2QPlus>,
-    Settled<Sieve>,
-    WTinyLfu,
-    Settled<Mglru>,
-    Auto,
+    catalogue::visit_vm(name, visitor)
 }
 
 impl Entry {

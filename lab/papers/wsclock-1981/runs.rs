@@ -4,11 +4,11 @@
 //! of 4 KiB; the paper's used about 79. Folded they use 33 to 100, so that the paper's memory and
 //! devices fit them as they are.
 
+use crate::kept_runs::KeptRuns;
 use crate::lab::BUNDLED;
 use crate::workload::folded;
 use crate::{Error, Lab, Measurement, Published};
-use std::collections::{BTreeMap, HashMap};
-use std::fmt::Write;
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use sweephand_machine::{Cell, Configuration, Outcome, Program, Workload};
@@ -74,96 +74,11 @@ fn programs(fold: u64, omega: u64) -> Result<Vec<Arc<Program>>, Error> {
     Ok(programs)
 }
 
-/// Outcomes by key, with what they are of.
-#[derive(Debug, Default)]
-pub(crate) struct Kept {
-    known: HashMap<String, (String, Outcome)>,
-    /// Those that were asked for since [`Lab::take_cells`].
-    used: BTreeMap<String, (String, Outcome)>,
-    /// One in this many of the outcomes that were kept from before is run again; 0 for none.
-    check_one_in: u64,
-}
-
-/// The columns of kept outcomes.
-const COLUMNS: &str = "key,configuration,policy,seed,references,elapsed_refs,mean_mpl,deactivations,page_faults,replacements,\
-                       page_writes,hand_steps,ws_scans,device_busy_refs";
-
-impl Kept {
-    /// Takes over what a file keeps, if it keeps runs of the machine. Runs one in `check_one_in`
-    /// again, and panics if that gives another outcome.
-    pub(crate) fn recall(&mut self, csv: &str, check_one_in: u64) {
-        let mut lines = csv.lines();
-        if lines.next() != Some(&COLUMNS.replace(',', ";")) {
-            return;
-        }
-        self.check_one_in = check_one_in;
-        for line in lines {
-            let cells: Vec<&str> = line.split(';').collect();
-            let number = |at: usize| cells[at].parse().expect("a count");
-            let mut outcome = Outcome {
-                references: number(4),
-                elapsed_refs: number(5),
-                mean_mpl: cells[6].parse().expect("a number"),
-                deactivations: number(7),
-                page_faults: number(8),
-                replacements: number(9),
-                page_writes: number(10),
-                hand_steps: cells[11].parse().ok(),
-                ws_scans: number(12),
-                device_busy_refs: number(13),
-                ..Outcome::default()
-            };
-            outcome.utilization = outcome.references as f64 / outcome.elapsed_refs as f64;
-            self.known.insert(cells[0].to_string(), (cells[1..4].join(";"), outcome));
-        }
-    }
-
-    fn csv(cells: &BTreeMap<String, (String, Outcome)>) -> String {
-        let mut csv = COLUMNS.replace(',', ";") + "\n";
-        for (key, (of, outcome)) in cells {
-            let hand = outcome.hand_steps.map_or_else(String::new, |steps| steps.to_string());
-            writeln!(
-                csv,
-                "{key};{of};{};{};{};{};{};{};{};{hand};{};{}",
-                outcome.references,
-                outcome.elapsed_refs,
-                outcome.mean_mpl,
-                outcome.deactivations,
-                outcome.page_faults,
-                outcome.replacements,
-                outcome.page_writes,
-                outcome.ws_scans,
-                outcome.device_busy_refs
-            )
-            .expect("a string");
-        }
-        csv
-    }
-
-    /// What is kept of an outcome: its measures that the items use.
-    fn measures(outcome: &Outcome) -> Outcome {
-        Outcome {
-            references: outcome.references,
-            elapsed_refs: outcome.elapsed_refs,
-            utilization: outcome.references as f64 / outcome.elapsed_refs as f64,
-            mean_mpl: outcome.mean_mpl,
-            deactivations: outcome.deactivations,
-            page_faults: outcome.page_faults,
-            replacements: outcome.replacements,
-            page_writes: outcome.page_writes,
-            hand_steps: outcome.hand_steps,
-            ws_scans: outcome.ws_scans,
-            device_busy_refs: outcome.device_busy_refs,
-            ..Outcome::default()
-        }
-    }
-}
-
 impl Lab {
     /// The runs of the machine that were used since the last call, as CSV.
     pub(crate) fn take_cells(&self) -> String {
         let mut kept = self.machine_runs.lock().unwrap_or_else(PoisonError::into_inner);
-        Kept::csv(&std::mem::take(&mut kept.used))
+        KeptRuns::csv(&std::mem::take(&mut kept.used))
     }
 }
 
@@ -287,7 +202,7 @@ pub(crate) fn lines_folded(
             .collect();
         let workload = Workload::new(configuration.clone(), &programs(fold, configuration.irim)?);
         for (((key, of), _), (outcome, _)) in to_run.iter().zip(workload.run_all(&cells, 0, &|| {})?) {
-            let outcome = Kept::measures(&outcome);
+            let outcome = KeptRuns::measures(&outcome);
             if let Some((_, known)) = kept.known.get(key) {
                 assert_eq!(*known, outcome, "the kept outcome of {of}");
             }
@@ -356,14 +271,14 @@ mod tests {
             hand_steps: Some(91),
             ..Outcome::default()
         };
-        let measures = Kept::measures(&outcome);
+        let measures = KeptRuns::measures(&outcome);
         let without_hand = Outcome { hand_steps: None, ..measures };
         let cells = BTreeMap::from([
             ("a".to_string(), ("A;ws:lt-rt=off,lr=used theta 5;1".to_string(), measures)),
             ("b".to_string(), ("A;ws;2".to_string(), without_hand)),
         ]);
-        let mut kept = Kept::default();
-        kept.recall(&Kept::csv(&cells), 0);
+        let mut kept = KeptRuns::default();
+        kept.recall(&KeptRuns::csv(&cells), 0);
         assert_eq!(kept.known.into_iter().collect::<BTreeMap<_, _>>(), cells);
         assert_eq!(travel(&measures), 13.0);
     }

@@ -1,6 +1,6 @@
 //! `sweephand import --show`: what an input is, and the command that imports it.
 
-use super::{Args, FormatName};
+use super::args::{Args, FormatName};
 use anyhow::Context;
 use clap::ValueEnum;
 use std::io::{self, Write};

@@ -1,12 +1,12 @@
 //! `sweephand record --live`: a program at nearly its own speed, with an agent in it that records.
 
-use super::Args;
+use super::args::Args;
 use crate::Home;
 use crate::awake::Awake;
 use crate::keeper::{KEEPER_LOST, Keeper};
+use crate::processes::{command_of, name_of};
 use crate::progress;
 use crate::stderr::eprint_line;
-use crate::watch::{command_of, name_of};
 use anyhow::{Context, bail};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};

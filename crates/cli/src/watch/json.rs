@@ -1,12 +1,12 @@
 //! A watch as lines of JSON. `docs/schema/watch.json` has what they hold.
 
-use super::{How, Show};
+use super::show::Show;
 use serde_json::{Value, json};
 use std::io::{self, Write};
 use std::time::Duration;
 use sweephand_pager::PAGE_BYTES;
 use sweephand_results::json as line_of;
-use sweephand_watch::{Epoch, Watching};
+use sweephand_watch::{Epoch, Options, Watching};
 
 /// Memory sizes of the curve. They are evenly spaced, up to all pages that were used.
 const SIZES: u64 = 8;
@@ -25,7 +25,7 @@ fn ns(time: Duration) -> u64 {
 }
 
 impl Lines {
-    pub(super) fn begin(watching: &Watching, pid: u32, name: &str, how: &How) -> io::Result<Self> {
+    pub(super) fn begin(watching: &Watching, pid: u32, name: &str, how: &Options) -> io::Result<Self> {
         let price = watching.price();
         let resident = watching.resident_pages();
         print(&json!({
@@ -35,7 +35,7 @@ impl Lines {
             "program": name,
             "page_bytes": PAGE_BYTES,
             "every_ns": ns(how.every),
-            "overhead": how.overhead(),
+            "overhead": how.overhead,
             "resident_pages": resident,
             "read_ns_per_page": price.read_ns,
             "clear_ns_per_page": price.clear_ns,

@@ -1,6 +1,7 @@
 //! A watch for people: a full screen on a terminal, otherwise a line for each epoch, and a summary.
 
-use super::{Show, name_of, seconds};
+use super::show::{Show, seconds};
+use crate::processes::name_of;
 use crate::stderr::eprint_line;
 use console::{Term, truncate_str};
 use std::collections::VecDeque;

@@ -32,40 +32,18 @@ mod clock;
 mod gdsf;
 mod of_pages;
 mod s3_fifo;
+mod sized_policy;
 mod w_tinylfu;
 
 pub use clock::SizedClock;
 pub use gdsf::Gdsf;
 pub use of_pages::OfPages;
 pub use s3_fifo::SizedS3Fifo;
+pub use sized_policy::SizedPolicy;
 use sweephand_policy::near::hint;
 use sweephand_policy::policies::{Fifo, Lru, Lru2, Sieve};
-use sweephand_policy::{ArgumentError, PageId, registry};
+use sweephand_policy::{ArgumentError, registry};
 pub use w_tinylfu::SizedWTinyLfu;
-
-/// A replacement policy for objects of different sizes. Objects have dense ids, as pages have.
-///
-/// The driver knows which objects are in the cache, and how many bytes they take.
-pub trait SizedPolicy {
-    /// A request for an object that is in the cache.
-    fn hit(&mut self, object: PageId);
-
-    /// A request for an object of `bytes` bytes that is not in the cache. The driver makes room
-    /// after this. An object larger than the cache gets no further.
-    fn miss(&mut self, object: PageId, bytes: u64) {
-        let _ = (object, bytes);
-    }
-
-    /// Gives up an object, because `incoming`, of `bytes` bytes, does not fit yet. `None` if the
-    /// policy keeps `incoming` out. The cache is not empty.
-    fn evict_for(&mut self, incoming: PageId, bytes: u64) -> Option<PageId>;
-
-    /// Takes in an object of `bytes` bytes.
-    fn admit(&mut self, object: PageId, bytes: u64);
-
-    /// Forgets an object: it was deleted, or has been replaced by one of another size.
-    fn remove(&mut self, object: PageId);
-}
 
 /// A policy in [`POLICIES`].
 #[derive(Clone, Copy, Debug)]

@@ -1,5 +1,6 @@
 use super::*;
 use crate::{Access, SizedCache};
+use sweephand_policy::PageId;
 use sweephand_policy::SplitMix64;
 use sweephand_policy::conformance::run;
 

@@ -85,7 +85,7 @@ numbered! {
         Give = 3,
         /// This page's bit has been found clear: its next touch has to be reported.
         Watch = 4,
-        /// The task is not active: no fault is to be answered.
+        /// The task is not active: answer no fault.
         Suspend = 5,
         /// The task is active again.
         Resume = 6,

@@ -3,8 +3,9 @@
 //!
 //! A ghost is in the list of the policy that did not name it only: the other has done with it.
 
-use super::{Given, Rounding, Step};
+use super::{Given, Step};
 use crate::Arguments;
+use crate::arguments::Rounding;
 
 /// Who names pages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

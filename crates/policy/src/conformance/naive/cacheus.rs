@@ -4,8 +4,9 @@
 //! history leaves it before the replacement. The learning rate changes before the reference is
 //! looked at.
 
-use super::{Given, Rounding, Step};
+use super::{Given, Step};
 use crate::SplitMix64;
+use crate::arguments::Rounding;
 
 #[derive(Clone, Copy, Debug)]
 struct Entry {

@@ -4,7 +4,8 @@
 //! Decisions: a page is in the window while fewer than `window` pages have entered the small queue
 //! after it. Whether the page faulted on is a ghost is asked after the eviction.
 
-use super::{Given, Rounding, Step};
+use super::{Given, Step};
+use crate::arguments::Rounding;
 
 /// A page of the small queue.
 #[derive(Clone, Copy, Debug)]

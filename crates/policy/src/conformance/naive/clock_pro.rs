@@ -32,7 +32,8 @@
 
 use std::collections::VecDeque;
 
-use super::{Given, Rounding, Step};
+use super::{Given, Step};
+use crate::arguments::Rounding;
 
 /// What a page becomes while memory has free frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -3,7 +3,8 @@
 //! Decisions: the page faulted on leaves S before anything else moves, and counts as non-resident
 //! in the ratio. Frames are resized before the eviction.
 
-use super::{Given, Rounding, Step};
+use super::{Given, Step};
+use crate::arguments::Rounding;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Status {

@@ -2,7 +2,8 @@
 //!
 //! Decision: while memory fills, the sections are taken from the top of the stack.
 
-use super::{Given, Rounding, Step};
+use super::{Given, Step};
+use crate::arguments::Rounding;
 
 /// The parameters of FBR.
 #[derive(Clone, Copy, Debug)]

@@ -3,7 +3,8 @@
 //! Decision: when the inactive list is empty after the refill, the active tail becomes inactive
 //! with its bit cleared.
 
-use super::{Given, Rounding, Step};
+use super::{Given, Step};
+use crate::arguments::Rounding;
 
 /// Linux 2.4 with `frames` frames and `target` of them meant for the active list.
 pub fn linux24(references: &[u32], frames: usize, target: usize) -> Vec<Step> {

@@ -14,7 +14,8 @@
 //!   HIR page nearest the bottom leaves S (a resident one stays in Q). It may be the page just
 //!   referenced; LIR pages never leave.
 
-use super::{Given, Rounding, Step};
+use super::{Given, Step};
+use crate::arguments::Rounding;
 
 /// What a page in S is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,7 +3,8 @@
 //! Decisions: a page that fills memory is LIR with one instance. The LIR page to demote is that of
 //! the bottom of the pruned stack.
 
-use super::{Given, Rounding, Step};
+use super::{Given, Step};
+use crate::arguments::Rounding;
 
 #[derive(Debug)]
 struct Model {

@@ -11,10 +11,6 @@
 //! A `...Model` takes one reference at a time and prints its state; the function of the policy's
 //! name runs a model over a whole reference string.
 
-use crate::Arguments;
-use crate::arguments::Rounding;
-use alloc::vec::Vec;
-
 mod acme;
 mod aging;
 mod apr;
@@ -45,6 +41,7 @@ mod lrfu;
 mod lru;
 mod lru_2;
 mod mglru;
+mod model;
 mod mq;
 mod mru;
 mod opt;
@@ -88,6 +85,8 @@ pub use lrfu::lrfu;
 pub use lru::lru;
 pub use lru_2::{LruKOptions, lru_k};
 pub use mglru::mglru;
+pub use model::Step;
+pub(super) use model::{Given, Model};
 pub use mq::{MqOptions, mq};
 pub use mru::mru;
 pub use opt::{opt, opt_all_sizes};
@@ -100,38 +99,6 @@ pub use sieve::sieve;
 pub use two_q::two_q;
 pub use ubm::{UbmOptions, ubm};
 pub use w_tinylfu::{WTinyLfuOptions, w_tinylfu};
-
-/// What a model is given besides the reference string: the policy's arguments, which its spec has
-/// checked, and the memory size.
-pub(super) struct Given<'a> {
-    pub(super) arguments: &'a Arguments,
-    pub(super) frames: usize,
-}
-
-impl Given<'_> {
-    fn name(&self) -> &'static str {
-        self.arguments.info().name
-    }
-
-    fn on(&self, name: &str) -> bool {
-        self.arguments.switch(name).unwrap_or_default()
-    }
-
-    fn whole(&self, name: &str) -> u64 {
-        self.arguments.whole(name, 0..=u64::MAX).expect("checked by the spec")
-    }
-
-    fn factor(&self, name: &str) -> f64 {
-        self.arguments.factor(name).expect("checked by the spec")
-    }
-
-    fn pages(&self, name: &str, rounding: Rounding) -> usize {
-        self.arguments.pages(name, self.frames, rounding).expect("checked by the spec")
-    }
-}
-
-/// Runs a model over a string.
-pub(super) type Model = fn(&Given<'_>, &[u32]) -> Vec<Step>;
 
 /// The model of each policy, by the policy's name.
 pub(super) const MODELS: &[(&str, Model)] = &[
@@ -184,27 +151,6 @@ pub(super) const MODELS: &[(&str, Model)] = &[
     ("clock-pro-plus", clock_pro::model),
     ("clock-pro-strict", clock_pro::model),
 ];
-
-/// One reference's outcome.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Step {
-    /// The page was not resident.
-    pub fault: bool,
-    /// The pages this reference evicted, in order: none or one for every policy here.
-    pub victims: Vec<u32>,
-}
-
-impl Step {
-    /// The page was resident.
-    fn hit() -> Step {
-        Step { fault: false, victims: Vec::new() }
-    }
-
-    /// The page was loaded, after `victim` had left if memory was full.
-    fn fault(victim: Option<u32>) -> Step {
-        Step { fault: true, victims: victim.into_iter().collect() }
-    }
-}
 
 #[cfg(test)]
 mod tests;

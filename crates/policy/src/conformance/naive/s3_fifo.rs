@@ -2,7 +2,8 @@
 //!
 //! Decision: whether the page faulted on is a ghost is asked after the eviction.
 
-use super::{Given, Rounding, Step};
+use super::{Given, Step};
+use crate::arguments::Rounding;
 
 /// S3-FIFO with `frames` frames: `small` is the target length of the small queue, and a page with
 /// more than `threshold` hits goes on to the main queue.

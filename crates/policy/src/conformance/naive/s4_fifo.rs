@@ -3,7 +3,8 @@
 //!
 //! Decision: whether the page faulted on is a ghost is asked after the eviction.
 
-use super::{Given, Rounding, Step};
+use super::{Given, Step};
+use crate::arguments::Rounding;
 
 /// The constants of S4-FIFO.
 #[derive(Clone, Copy, Debug)]

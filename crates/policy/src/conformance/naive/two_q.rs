@@ -2,7 +2,8 @@
 //!
 //! Decision: a ghost that is referenced leaves A1out before a frame is reclaimed.
 
-use super::{Given, Rounding, Step};
+use super::{Given, Step};
+use crate::arguments::Rounding;
 
 /// 2Q with `frames` frames, A1in giving up pages above `kin` and A1out bounded by `kout`.
 pub fn two_q(references: &[u32], frames: usize, kin: usize, kout: usize) -> Vec<Step> {

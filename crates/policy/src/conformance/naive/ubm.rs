@@ -4,7 +4,8 @@
 //! Decisions: a reference is classified, and counted, after its victim has been chosen; the hit
 //! rate at the LRU end of the other pages is a plain decaying average.
 
-use super::{Given, Rounding, Step};
+use super::{Given, Step};
+use crate::arguments::Rounding;
 use std::collections::BTreeMap;
 
 /// The parameters of UBM.

@@ -4,7 +4,8 @@
 //! reference that completes a sample, and so is the number of references counted. The page faulted
 //! on enters the window before the overflow of the window is judged.
 
-use super::{Given, Rounding, Step};
+use super::{Given, Step};
+use crate::arguments::Rounding;
 
 /// The parameters of W-TinyLFU.
 #[derive(Clone, Copy, Debug)]

@@ -52,12 +52,12 @@
 mod runner;
 
 use crate::arguments::Parameter;
+use crate::catalogue::{VmVisitor, visit_vm};
 use crate::collections::{Links, Lists, Packed, PageMap};
 use crate::interface::ensure;
 use crate::math::pow;
 use crate::policies::LifoPlus;
 use crate::registered::Registered;
-use crate::registry::{EXPERTS, VmVisitor, visit_vm};
 use crate::settled::{SETTLE, settle_faults};
 use crate::{
     ArgumentError, Arguments, Info, Leader, Mmu, NEVER, PageId, Policy, Reference, Violation, VmModel,
@@ -65,6 +65,9 @@ use crate::{
 use alloc::{format, string::String, vec::Vec};
 use core::fmt;
 use runner::Runner;
+
+/// The parameter of a policy that follows one of several: their names, joined by `+`.
+pub(crate) const EXPERTS: &str = "experts";
 
 /// What is known of a page. Bit e of a mask is that of expert e.
 #[derive(Clone, Copy, Debug, Default)]
@@ -240,8 +243,8 @@ fn expert(name: &str, frames: usize, settle: u64, arguments: &Arguments) -> Resu
         Some(plain) => (plain, settle),
         None => (name, 0),
     };
-    // An expert that is made of experts would be counted twice.
-    let made = if plain == Auto::INFO.name { None } else { visit_vm(plain, Make(frames, settle)).flatten() };
+    // `auto` is not in the catalogue: an expert that is made of experts would be counted twice.
+    let made = visit_vm(plain, Make(frames, settle)).flatten();
     let wanted = "policies that run live and need no page numbers, joined by +";
     made.unwrap_or_else(|| Err(arguments.bad(EXPERTS, name, wanted)))
 }
