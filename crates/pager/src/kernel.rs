@@ -11,7 +11,7 @@ use crate::fresh_counts::FreshCounts;
 use crate::program::ProgramError;
 use crate::run::{Ended, Running, Watched, check_limit, swap_directory};
 use crate::statistics::{Glance, Statistics};
-use crate::{PAGE_BYTES, swap_file, usage};
+use crate::{PAGE_BYTES, swap_file};
 use std::ffi::OsString;
 use std::fs;
 use std::os::unix::process::ExitStatusExt;
@@ -20,6 +20,7 @@ use std::process::{Child, Command, ExitStatus};
 use std::sync::Arc;
 use std::time::Instant;
 use sweephand_pager_interface::memory::kernel_share;
+use sweephand_process::usage;
 use sweephand_program::ownership::{self, OwnershipError};
 
 /// Memory for a program under the kernel.

@@ -25,12 +25,10 @@
 //! write to (`run_directory`). A separate process (`cleanup`) removes this directory and
 //! the cgroup at the end. `docs/security.md` explains who may do what to a run.
 
-mod accessed;
 mod cgroup;
 mod cleanup;
 mod enclosure;
 mod error;
-mod family;
 mod fresh_counts;
 mod kernel;
 mod launch;
@@ -40,13 +38,11 @@ mod program;
 pub mod recording;
 mod run;
 mod run_directory;
-mod space;
 mod start;
 mod statistics;
 mod swap;
 mod swap_file;
 pub mod tasks;
-mod usage;
 pub mod watch;
 
 pub use cgroup::{CgroupCounts, CgroupError, Contents};

@@ -13,7 +13,6 @@
 use super::{Director, add, check, no_events};
 use crate::cleanup::Cleanup;
 use crate::error::{RunError, system};
-use crate::family;
 use crate::kernel::of_machine;
 use crate::options::Options;
 use crate::run::{Watched, check_limit, swap_directory};
@@ -29,6 +28,7 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Instant;
+use sweephand_process::family;
 use sweephand_program::ownership;
 
 /// A running process whose memory is limited.

@@ -3,11 +3,11 @@
 
 use crate::PAGE_BYTES;
 use crate::cgroup::{Cgroup, Charged};
-use crate::family::{self, UserTimes};
 use crate::swap::trial::Progress;
 use rustix::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
+use sweephand_process::family::{self, UserTimes};
 
 /// Part of the limit that is kept for pages on their way, at first, at least and at most. They are
 /// being written, or were read ahead. The kernel takes them back when memory is asked for. If there

@@ -22,8 +22,6 @@ use super::payoff::Payoff;
 use super::streams::Streams;
 use super::trial::{Chooser, Trials};
 use crate::PAGE_BYTES;
-use crate::family::UserTimes;
-use crate::space::{Advice, Entry};
 use rustc_hash::FxHashMap;
 use rustix::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Mutex};
@@ -32,6 +30,9 @@ use sweephand_pager_interface::spec::LiveSpec;
 use sweephand_policy::plugin::PolicyObject;
 use sweephand_policy::registry::{Registered, VmVisitor};
 use sweephand_policy::{ArgumentError, Arguments, Leader, NEVER, PageId, Policy, Reference, VmModel};
+use sweephand_process::family::UserTimes;
+use sweephand_process::space::{Advice, Entry};
+use sweephand_process::usage;
 use sweephand_uffd::{PRESENT, SWAPPED};
 
 /// How the director stands beside other threads while the policy chooses, and while the kernel
@@ -662,7 +663,7 @@ impl Director {
         self.counts.hand_steps = self.choice.earlier_steps + steps;
         self.counts.leader = self.choice.policy.leader();
         self.counts.peak_own_bytes = self.counts.peak_own_bytes.max(self.own_bytes());
-        (self.counts.user, self.counts.system) = crate::usage::of_this_thread();
+        (self.counts.user, self.counts.system) = usage::of_this_thread();
         let mut shown = self.counts;
         shown.unused_ahead = self.history.unused();
         shown.directed += self.choice.directs_since.map_or(Duration::ZERO, |since| since.elapsed());

@@ -6,7 +6,6 @@
 //! thread that is about to start the program opens the events, and whatever it starts inherits
 //! them. They stay off until the program nears its limit, so until then they cost nothing.
 
-use crate::family;
 use perf_event::events::Software;
 use perf_event::{Builder, Counter, SampleFlag, Sampler};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -14,6 +13,7 @@ use std::collections::HashSet;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::time::Duration;
+use sweephand_process::family;
 
 /// Bytes for the events of a processor that have not been read.
 const RING_BYTES: usize = 32 << 10;

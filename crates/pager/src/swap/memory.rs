@@ -3,13 +3,13 @@
 
 use super::pages::{Page, Pages, SpaceId, State};
 use crate::PAGE_BYTES;
-use crate::accessed::ProcessBits;
-use crate::family;
-use crate::space::{Advice, Space, ranges};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::VecDeque;
 use sweephand_pager_interface::accessed::GROUP_PAGES;
 use sweephand_policy::{Mmu, PageId};
+use sweephand_process::accessed::ProcessBits;
+use sweephand_process::family;
+use sweephand_process::space::{Advice, Space, ranges};
 
 /// Faults after which the accessed bit of a new page is cleared. A program touches a page many
 /// times right after it has come, and the page is in a list of the processor that brought it (of at

@@ -52,7 +52,6 @@ mod streams;
 mod trial;
 
 use crate::PAGE_BYTES;
-use crate::accessed::ProcessBits;
 use crate::error::{RunError, system};
 use crate::kernel::{KernelMemory, KernelRun};
 use crate::options::Options;
@@ -71,6 +70,7 @@ use std::process::{Child, Command};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use sweephand_pager_interface::spec::LiveSpec;
+use sweephand_process::accessed::ProcessBits;
 
 /// A program that is running under the kernel's paging, directed by a policy.
 pub struct SwapRun {

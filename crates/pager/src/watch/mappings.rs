@@ -2,11 +2,11 @@
 
 use super::{Mask, UsedPage, count};
 use crate::PAGE_BYTES;
-use crate::accessed::TABLE_PAGES;
 use std::fs;
 use std::mem::take;
 use std::ops::Range;
 use std::time::{Duration, Instant};
+use sweephand_process::accessed::TABLE_PAGES;
 
 /// Reading the mappings takes at most one part in so many of the time.
 const READING_PART: u32 = 200;

@@ -44,16 +44,16 @@ pub use price::Price;
 pub use sample::{BLOCK_PAGES, Sample};
 
 use crate::PAGE_BYTES;
-use crate::accessed::{Found, Mask, NoBits, OneProcessor, TABLE_PAGES, Table, TableBits};
-use crate::family;
-use crate::space::{Advice, Space, ranges};
 use mappings::Mappings;
-use rustix::time::{ClockId, clock_gettime};
 use sample::Spread;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::time::{Duration, Instant};
 use std::{fs, io};
+use sweephand_process::accessed::{Found, Mask, NoBits, OneProcessor, TABLE_PAGES, Table, TableBits};
+use sweephand_process::family;
+use sweephand_process::space::{Advice, Entry, Space, ranges};
+use sweephand_process::usage::processor_time;
 
 /// The end of the addresses that processes have; see `space`.
 const END: u64 = 1 << 47;
@@ -428,7 +428,7 @@ impl Observer {
             known.before = known.present;
         }
         let entries = self.space.entries(&gone);
-        let is_dropped = |&(page, entry): &(u64, crate::space::Entry)| {
+        let is_dropped = |&(page, entry): &(u64, Entry)| {
             // The contents of a file's page are in the file.
             let is_kept = |mapping: &Mapping| mapping.is_file();
             !entry.is_present() && !entry.is_swapped() && !self.mappings.at(page).is_some_and(is_kept)
@@ -467,21 +467,15 @@ fn count(mask: &Mask) -> u32 {
     mask.iter().map(|word| word.count_ones()).sum()
 }
 
-/// Processor time of the calling thread, to the nanosecond.
-fn processor_time() -> Duration {
-    let time = clock_gettime(ClockId::ThreadCPUTime);
-    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::accessed::Memory;
     use std::fs::File;
     use std::io::{Read, Write};
     use std::os::fd::{AsRawFd, OwnedFd};
     use sweephand_checks::{Need, skip};
     use sweephand_policy::SplitMix64;
+    use sweephand_process::accessed::ScratchMemory;
 
     /// Pages of the child's memory.
     const PAGES: usize = 1 << 16;
@@ -554,7 +548,7 @@ mod tests {
             // SAFETY: writes from a word of this size.
             unsafe { libc::write(answers.as_raw_fd(), (&raw const word).cast(), 8) };
         };
-        if let Ok(memory) = Memory::map(PAGES) {
+        if let Ok(memory) = ScratchMemory::map(PAGES) {
             let at = |page: usize| memory.start + page * PAGE_BYTES as usize;
             (0..PAGES).for_each(|page| memory.write(at(page), 1));
             write(memory.start);

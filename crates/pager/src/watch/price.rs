@@ -1,11 +1,12 @@
 //! What watching costs, measured on memory of this process.
 
-use super::{BLOCK_PAGES, Look, processor_time};
+use super::{BLOCK_PAGES, Look};
 use crate::PAGE_BYTES;
-use crate::accessed::{Memory, OneProcessor, TABLE_PAGES, TableBits};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use std::{hint, io, thread};
+use sweephand_process::accessed::{OneProcessor, ScratchMemory, TABLE_PAGES, TableBits};
+use sweephand_process::usage::processor_time;
 
 /// Pages that are measured with.
 const PAGES: usize = 16 * TABLE_PAGES;
@@ -37,7 +38,7 @@ impl Price {
     /// Measures.
     pub(super) fn measure(bits: &TableBits) -> io::Result<Self> {
         let stay = OneProcessor::here()?;
-        let memory = Memory::map(PAGES + TABLE_PAGES)?;
+        let memory = ScratchMemory::map(PAGES + TABLE_PAGES)?;
         let start = memory.start.next_multiple_of(TABLE_PAGES * PAGE_BYTES as usize);
         // Processor time: other programs may take the processor meanwhile.
         let touch = || {
@@ -113,7 +114,7 @@ impl Price {
 /// The processor time, in nanoseconds, that it takes to clear the bits of a block of pages while
 /// another processor runs the program. The most of some measurements counts: in the others, that
 /// processor may have done something else.
-fn clear_block_ns(memory: &Memory, start: usize, stay: &OneProcessor) -> f64 {
+fn clear_block_ns(memory: &ScratchMemory, start: usize, stay: &OneProcessor) -> f64 {
     const BLOCK: usize = BLOCK_PAGES as usize;
     /// Blocks of a measurement: it is short, so that the other processor stays with the program.
     const BLOCKS: usize = 16;

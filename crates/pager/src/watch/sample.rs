@@ -9,7 +9,7 @@
 //! A thinner sample is part of a thicker one: a page that leaves does not come back unless the
 //! sample becomes thicker.
 
-use crate::accessed::{TABLE_PAGES, Table};
+use sweephand_process::accessed::{TABLE_PAGES, Table};
 
 /// Pages of a block: those of a word of a table's bits.
 pub const BLOCK_PAGES: u64 = 64;

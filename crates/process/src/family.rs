@@ -1,12 +1,12 @@
 //! A process and those that it has started, as `/proc` tells.
 
-use crate::PAGE_BYTES;
 use std::collections::HashMap;
 use std::fs;
 use std::time::Duration;
+use sweephand_pager_interface::memory::PAGE_BYTES;
 
 /// The processes that a process has started and that are there.
-pub(crate) fn children(process: u32) -> Vec<u32> {
+pub fn children(process: u32) -> Vec<u32> {
     let lists = threads(process)
         .into_iter()
         .map(|thread| fs::read_to_string(format!("/proc/{process}/task/{thread}/children")));
@@ -19,7 +19,7 @@ pub(crate) fn children(process: u32) -> Vec<u32> {
 }
 
 /// A process, its children, theirs and so on. Without those whose parent has ended.
-pub(crate) fn members(process: u32) -> Vec<u32> {
+pub fn members(process: u32) -> Vec<u32> {
     let mut members = vec![process];
     let mut next = 0;
     while next < members.len() {
@@ -30,14 +30,14 @@ pub(crate) fn members(process: u32) -> Vec<u32> {
 }
 
 /// The threads of a process.
-pub(crate) fn threads(process: u32) -> Vec<u32> {
+pub fn threads(process: u32) -> Vec<u32> {
     let entries = fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
 }
 
 /// Bytes of anonymous memory that a process has mapped. Of pages that processes share after a fork,
 /// each counts them.
-pub(crate) fn anonymous_bytes(process: u32) -> u64 {
+pub fn anonymous_bytes(process: u32) -> u64 {
     // Pages of all kinds, and those of files and shared memory.
     let text = fs::read_to_string(format!("/proc/{process}/statm")).unwrap_or_default();
     let mut numbers = text.split(' ').skip(1).map_while(|word| word.parse::<u64>().ok());
@@ -55,7 +55,7 @@ fn stat(process: u32) -> Option<String> {
 }
 
 /// Minor and major page faults of a process until now. `None`: it has ended.
-pub(crate) fn faults(process: u32) -> Option<(u64, u64)> {
+pub fn faults(process: u32) -> Option<(u64, u64)> {
     let text = stat(process)?;
     let mut words = text.split_whitespace();
     let minor = words.nth(7)?.parse().ok()?;
@@ -64,7 +64,7 @@ pub(crate) fn faults(process: u32) -> Option<(u64, u64)> {
 }
 
 /// Whether a process has the same memory as its parent. `false` if the kernel does not say.
-pub(crate) fn shares_memory_with_parent(process: u32) -> bool {
+pub fn shares_memory_with_parent(process: u32) -> bool {
     /// Compares address spaces; see `kcmp(2)`.
     const KCMP_VM: libc::c_long = 1;
     let text = stat(process).unwrap_or_default();
@@ -85,14 +85,14 @@ fn user_time(process: u32) -> Duration {
 /// User time of many processes. It never becomes less: what a process has had stays in the sum when
 /// it ends. What a process has between the last look and its end is not in it.
 #[derive(Debug, Default)]
-pub(crate) struct UserTimes {
+pub struct UserTimes {
     latest: HashMap<u32, Duration>,
     sum: Duration,
 }
 
 impl UserTimes {
     /// Looks at the processes that are there now. Returns what all have had so far.
-    pub(crate) fn look(&mut self, processes: &[u32]) -> Duration {
+    pub fn look(&mut self, processes: &[u32]) -> Duration {
         let latest: HashMap<u32, Duration> =
             processes.iter().map(|&process| (process, user_time(process))).collect();
         for (process, now) in &latest {

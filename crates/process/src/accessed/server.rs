@@ -1,6 +1,6 @@
 //! Hands the BPF program to agents that ask for it: a socket, and the thread behind it.
 
-use super::AccessedBits;
+use super::own_bits::AccessedBits;
 use rustix::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use rustix::fs::{OFlags, fcntl_setfl};
 use rustix::io::{Errno, IoSlice, IoSliceMut};
@@ -19,7 +19,7 @@ type Loaded = OnceLock<Result<AccessedBits, String>>;
 
 /// The socket at which agents ask, with its thread.
 #[derive(Debug)]
-pub(crate) struct ProgramServer {
+pub struct ProgramServer {
     /// The side of the agents, which fetch it from this process.
     outside: OwnedFd,
     loaded: Arc<Loaded>,
@@ -29,7 +29,7 @@ pub(crate) struct ProgramServer {
 impl ProgramServer {
     /// Starts the thread. If the program is not loaded yet, the first agent that asks
     /// has it loaded.
-    pub(crate) fn open(loaded: Option<AccessedBits>) -> io::Result<Self> {
+    pub fn open(loaded: Option<AccessedBits>) -> io::Result<Self> {
         let (outside, inside) =
             socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
         // An agent goes on without the program if more have asked than can wait.
@@ -43,12 +43,12 @@ impl ProgramServer {
     }
 
     /// The number of the socket's descriptor in this process.
-    pub(crate) fn number(&self) -> u32 {
+    pub fn number(&self) -> u32 {
         self.outside.as_raw_fd() as u32
     }
 
     /// Why there is no program, if an agent has asked for it in vain.
-    pub(crate) fn refusal(&self) -> Option<&str> {
+    pub fn refusal(&self) -> Option<&str> {
         self.loaded.get()?.as_ref().err().map(String::as_str)
     }
 }

@@ -3,15 +3,16 @@
 //! address, and a BPF program reads by the kernel's addresses.
 
 use super::btf::Btf;
+use super::no_bits::NoBits;
 use super::program::{Peek, Program, peek};
-use super::{Memory, NoBits};
-use crate::PAGE_BYTES;
+use super::scratch::ScratchMemory;
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use std::ffi::c_void;
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::os::unix::fs::FileExt;
 use std::{ptr, slice};
+use sweephand_pager_interface::memory::PAGE_BYTES;
 
 /// The direct map begins at a multiple of this, whichever place the kernel has chosen for it.
 const DIRECT_MAP_ALIGNMENT: u64 = 1 << 30;
@@ -158,7 +159,7 @@ impl Reader {
         for (word, bytes) in words.iter_mut().zip(bytes.as_chunks().0) {
             *word = u64::from_le_bytes(*bytes);
         }
-        let memory = Memory::map(1).map_err(NoBits::Program)?;
+        let memory = ScratchMemory::map(1).map_err(NoBits::Program)?;
         for (index, &word) in words.iter().enumerate() {
             memory.write(memory.start + 8 * index, word);
         }

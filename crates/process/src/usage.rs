@@ -1,29 +1,32 @@
-//! The kernel's accounting of a program that has ended. It accounts for each child by itself,
-//! however many others this process has had.
+//! Processor time, faults and memory, as the kernel accounts for them: of a program that has ended,
+//! and of the calling thread. Each child is accounted for by itself, however many others this
+//! process has had.
 
 use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
+use rustix::time::{ClockId, clock_gettime};
 use std::io;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, ExitStatus};
 use std::time::Duration;
+use sweephand_pager_interface::memory::PAGE_BYTES;
 
 /// What a program and those of its children that it waited for have used.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Usage {
+pub struct Usage {
     /// Processor time in user mode.
-    pub(crate) user: Duration,
+    pub user: Duration,
     /// Processor time in the kernel.
-    pub(crate) sys: Duration,
+    pub sys: Duration,
     /// Page faults answered without a disk.
-    pub(crate) minor_faults: u64,
+    pub minor_faults: u64,
     /// Page faults that waited for one.
-    pub(crate) major_faults: u64,
+    pub major_faults: u64,
     /// Most pages that the largest of its processes had in memory, files included.
-    pub(crate) most_resident_pages: u64,
+    pub most_resident_pages: u64,
 }
 
 /// Waits for a child. It is gone then; nothing else may wait for it.
-pub(crate) fn wait(child: &Child) -> io::Result<(ExitStatus, Usage)> {
+pub fn wait(child: &Child) -> io::Result<(ExitStatus, Usage)> {
     let mut status = 0;
     // SAFETY: plain data, which wait4 fills in.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
@@ -42,7 +45,7 @@ pub(crate) fn wait(child: &Child) -> io::Result<(ExitStatus, Usage)> {
         sys: duration(usage.ru_stime),
         minor_faults: usage.ru_minflt as u64,
         major_faults: usage.ru_majflt as u64,
-        most_resident_pages: usage.ru_maxrss as u64 * 1024 / crate::PAGE_BYTES,
+        most_resident_pages: usage.ru_maxrss as u64 * 1024 / PAGE_BYTES,
     };
     Ok((ExitStatus::from_raw(status), usage))
 }
@@ -52,7 +55,7 @@ fn duration(time: libc::timeval) -> Duration {
 }
 
 /// Processor time of the calling thread, in user mode and in the kernel.
-pub(crate) fn of_this_thread() -> (Duration, Duration) {
+pub fn of_this_thread() -> (Duration, Duration) {
     // SAFETY: plain data, which getrusage fills in.
     let usage = unsafe {
         let mut usage: libc::rusage = std::mem::zeroed();
@@ -62,8 +65,14 @@ pub(crate) fn of_this_thread() -> (Duration, Duration) {
     (duration(usage.ru_utime), duration(usage.ru_stime))
 }
 
+/// Processor time of the calling thread, to the nanosecond.
+pub fn processor_time() -> Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
+
 /// Whether a child has ended; it can still be waited for.
-pub(crate) fn has_ended(child: &Child) -> bool {
+pub fn has_ended(child: &Child) -> bool {
     let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
     matches!(waitid(WaitId::Pid(Pid::from_child(child)), options), Ok(Some(_)))
 }

@@ -1,6 +1,5 @@
 //! The address space of a process, seen and advised from outside.
 
-use crate::PAGE_BYTES;
 use rustix::fd::{AsRawFd, OwnedFd};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use std::collections::BTreeSet;
@@ -9,6 +8,7 @@ use std::io;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::time::Duration;
+use sweephand_pager_interface::memory::PAGE_BYTES;
 use sweephand_uffd::{PRESENT, Region, find, scan};
 
 /// The end of the addresses that processes have. With five levels of page tables there are more,
@@ -22,7 +22,7 @@ const GAP_PAGES: u64 = 16;
 /// What is to be done with pages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(i32)]
-pub(crate) enum Advice {
+pub enum Advice {
     /// Clear their accessed bits.
     Cold = libc::MADV_COLD,
     /// Write them to the swap file and take them from memory.
@@ -33,40 +33,40 @@ pub(crate) enum Advice {
 
 /// An entry of `/proc/PID/pagemap`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Entry(u64);
+pub struct Entry(u64);
 
 impl Entry {
     /// Whether the page can be paged out by itself: it is in memory, it is not a file's, and no
     /// other process has it.
-    pub(crate) fn is_ours(self) -> bool {
+    pub fn is_ours(self) -> bool {
         const FILE: u64 = 1 << 61;
         self.is_present() && self.0 & FILE == 0 && self.is_exclusive()
     }
 
     /// Whether no other process has the page mapped.
-    pub(crate) fn is_exclusive(self) -> bool {
+    pub fn is_exclusive(self) -> bool {
         const EXCLUSIVE: u64 = 1 << 56;
         self.0 & EXCLUSIVE != 0
     }
 
     /// Whether the page is in memory.
-    pub(crate) fn is_present(self) -> bool {
+    pub fn is_present(self) -> bool {
         self.0 & (1 << 63) != 0
     }
 
     /// Whether the page is in the swap file, or on its way.
-    pub(crate) fn is_swapped(self) -> bool {
+    pub fn is_swapped(self) -> bool {
         self.0 & (1 << 62) != 0
     }
 }
 
 /// The address space of a process.
 #[derive(Debug)]
-pub(crate) struct Space {
+pub struct Space {
     /// The number of the process.
-    pub(crate) process: u32,
+    pub process: u32,
     /// The number of one of its threads.
-    pub(crate) thread: u32,
+    pub thread: u32,
     descriptor: OwnedFd,
     pagemap: File,
     /// Where mappings begin, as far as they have been looked up, in pages.
@@ -75,7 +75,7 @@ pub(crate) struct Space {
 
 impl Space {
     /// Opens that of a process, through its first thread, or another if that one has ended.
-    pub(crate) fn open(process: u32) -> io::Result<Self> {
+    pub fn open(process: u32) -> io::Result<Self> {
         Self::open_through(process, process).or_else(|error| {
             let others = fs::read_dir(format!("/proc/{process}/task"))?;
             let others = others.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
@@ -99,7 +99,7 @@ impl Space {
     }
 
     /// Reads the entries of pages, by number in ascending order. What cannot be read is nothing.
-    pub(crate) fn entries(&self, numbers: &[u64]) -> Vec<Entry> {
+    pub fn entries(&self, numbers: &[u64]) -> Vec<Entry> {
         let mut entries = Vec::with_capacity(numbers.len());
         let mut bytes = Vec::new();
         for run in numbers.chunk_by(|a, b| b - a <= GAP_PAGES) {
@@ -117,7 +117,7 @@ impl Space {
 
     /// The blocks (of so many pages, by number) that have pages of any of some categories
     /// ([`PRESENT`], `SWAPPED`), in ascending order.
-    pub(crate) fn blocks(&self, block_pages: usize, categories: u64) -> BTreeSet<u64> {
+    pub fn blocks(&self, block_pages: usize, categories: u64) -> BTreeSet<u64> {
         let block_bytes = block_pages as u64 * PAGE_BYTES;
         const NOTHING: Region = Region { start: 0, end: 0, categories: 0 };
         let mut blocks = BTreeSet::new();
@@ -138,14 +138,14 @@ impl Space {
 
     /// The address of the first page in memory from an address on. `None`: there is none. Fails
     /// before Linux 6.7. Memory of devices that the process has mapped is passed over.
-    pub(crate) fn first_present(&self, from: u64) -> io::Result<Option<u64>> {
+    pub fn first_present(&self, from: u64) -> io::Result<Option<u64>> {
         let found = find(&self.pagemap, from as usize, END.max(from as usize), PRESENT)?;
         Ok(found.map(|address| address as u64))
     }
 
     /// Advises the kernel about ranges of pages. It refuses those of which some is not mapped any
     /// more, or is locked. They are skipped, and returned.
-    pub(crate) fn advise(&self, ranges: &[Range<u64>], advice: Advice) -> Vec<Range<u64>> {
+    pub fn advise(&self, ranges: &[Range<u64>], advice: Advice) -> Vec<Range<u64>> {
         let mut refused = Vec::new();
         let mut left: Vec<libc::iovec> = ranges
             .iter()
@@ -186,7 +186,7 @@ impl Space {
     }
 
     /// The processor time of all threads of the process so far.
-    pub(crate) fn processor_time(&self) -> Option<Duration> {
+    pub fn processor_time(&self) -> Option<Duration> {
         let mut clock = 0;
         let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
         // SAFETY: both calls write to a local variable.
@@ -198,13 +198,13 @@ impl Space {
     }
 
     /// Whether the address space is gone: its process has ended, or has become another program.
-    pub(crate) fn is_gone(&self) -> bool {
+    pub fn is_gone(&self) -> bool {
         // The file stays with the address space for which it was opened.
         !matches!(self.pagemap.read_at(&mut [0; 8], 0), Ok(1..))
     }
 
     /// The mapping that a page is in, by the page that it begins with. 0: none is known.
-    pub(crate) fn mapping(&mut self, number: u64) -> u64 {
+    pub fn mapping(&mut self, number: u64) -> u64 {
         let find = |mappings: &[Range<u64>]| {
             let after = mappings.partition_point(|range| range.start <= number);
             let before = after.checked_sub(1).map(|index| mappings[index].clone());
@@ -240,7 +240,7 @@ fn mapping_of(line: &str) -> Option<Range<u64>> {
 
 /// Sorted numbers as ranges, which may also have numbers between that are not among them: at most
 /// `gap` in a row.
-pub(crate) fn ranges(numbers: impl IntoIterator<Item = u64>, gap: u64) -> Vec<Range<u64>> {
+pub fn ranges(numbers: impl IntoIterator<Item = u64>, gap: u64) -> Vec<Range<u64>> {
     let mut ranges: Vec<Range<u64>> = Vec::new();
     for number in numbers {
         match ranges.last_mut() {

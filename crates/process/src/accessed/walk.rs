@@ -22,7 +22,7 @@ pub(super) struct ProcessQuery {
 }
 
 /// Pages of a table of the lowest level.
-pub(crate) const TABLE_PAGES: usize = 512;
+pub const TABLE_PAGES: usize = 512;
 
 /// A query about the pages of a table of the lowest level, and its answer.
 #[derive(Clone, Copy, Debug, Default)]
