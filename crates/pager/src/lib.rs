@@ -43,7 +43,6 @@ mod statistics;
 mod swap;
 mod swap_file;
 pub mod tasks;
-pub mod watch;
 
 pub use cgroup::{CgroupCounts, CgroupError, Contents};
 pub use enclosure::CgroupLimit;

@@ -12,7 +12,7 @@
 use sweephand_process::accessed::{TABLE_PAGES, Table};
 
 /// Pages of a block: those of a word of a table's bits.
-pub const BLOCK_PAGES: u64 = 64;
+pub(crate) const BLOCK_PAGES: u64 = 64;
 /// The thinnest sample has one block in 2 to this.
 const THINNEST: u32 = 16;
 

@@ -1,12 +1,13 @@
 //! The mappings of a process, from `/proc/PID/maps`.
 
-use super::{Mask, UsedPage, count};
-use crate::PAGE_BYTES;
+use super::found::UsedPage;
+use super::mask::count;
 use std::fs;
 use std::mem::take;
 use std::ops::Range;
 use std::time::{Duration, Instant};
-use sweephand_process::accessed::TABLE_PAGES;
+use sweephand_pager_interface::memory::PAGE_BYTES;
+use sweephand_process::accessed::{Mask, TABLE_PAGES};
 
 /// Reading the mappings takes at most one part in so many of the time.
 const READING_PART: u32 = 200;

@@ -1,10 +1,11 @@
 //! What watching costs, measured on memory of this process.
 
-use super::{BLOCK_PAGES, Look};
-use crate::PAGE_BYTES;
+use super::found::Look;
+use super::sample::BLOCK_PAGES;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use std::{hint, io, thread};
+use sweephand_pager_interface::memory::PAGE_BYTES;
 use sweephand_process::accessed::{OneProcessor, ScratchMemory, TABLE_PAGES, TableBits};
 use sweephand_process::usage::processor_time;
 
