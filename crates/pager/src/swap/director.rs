@@ -4,9 +4,9 @@
 //! is late: new pages go to the policy, pages are read ahead, pages that the policy gives up are
 //! paged out, and at last accessed bits are cleared.
 //!
-//! It may leave the choice of pages to the kernel for a while (`trial`). Then it reads ahead, as
-//! long as that pays (`payoff`), has the kernel take memory back ahead of need, and looks how far
-//! the program comes. When the policy has its turn again, it begins anew.
+//! It may leave the choice of pages to the kernel for a while (`stage`, `turns`). Then it reads
+//! ahead, as long as that pays, has the kernel take memory back ahead of need, and looks how far the
+//! program comes. When the policy has its turn again, it begins anew.
 //!
 //! Events say what comes into memory; they do not say what the program unmaps, nor what the kernel
 //! takes by itself. Both show when a page is about to be paged out, in its entry of the page table.
@@ -18,9 +18,9 @@ use super::faults::{Event, Faults, wait};
 use super::history::{History, Window};
 use super::memory::Memory;
 use super::pages::{BLOCK, SpaceId, State};
-use super::payoff::Payoff;
+use super::stage::{Change, Stages};
 use super::streams::Streams;
-use super::trial::{Chooser, Trials};
+use super::turns::Turns;
 use crate::PAGE_BYTES;
 use rustc_hash::FxHashMap;
 use rustix::fd::{AsFd, OwnedFd};
@@ -30,7 +30,6 @@ use sweephand_pager_interface::spec::LiveSpec;
 use sweephand_policy::plugin::PolicyObject;
 use sweephand_policy::registry::{Registered, VmVisitor};
 use sweephand_policy::{ArgumentError, Arguments, Leader, NEVER, PageId, Policy, Reference, VmModel};
-use sweephand_process::family::UserTimes;
 use sweephand_process::space::{Advice, Entry};
 use sweephand_process::usage;
 use sweephand_uffd::{PRESENT, SWAPPED};
@@ -42,14 +41,8 @@ const PRIORITY_DIRECTING: i32 = -15;
 const PRIORITY_BESIDE: i32 = 0;
 /// How often the director looks whether the program still fits.
 const FIT_PERIOD: Duration = Duration::from_millis(1);
-/// The longest turn while something happens, and while nothing does.
+/// The longest turn while something happens.
 const BUSY_PERIOD: Duration = Duration::from_millis(4);
-const QUIET_PERIOD: Duration = Duration::from_millis(50);
-/// How often the director looks how far the program has come, if the kernel and the policy are
-/// tried by turns.
-const PROGRESS_PERIOD: Duration = Duration::from_millis(10);
-/// A look at many processes takes long. Looks take this part of the time at most.
-const PROGRESS_PART: u32 = 50;
 /// How often the frames are counted anew.
 const COUNT_PERIOD: Duration = Duration::from_millis(10);
 /// How often all entries are looked at, and which part of the time that may take at most.
@@ -128,11 +121,9 @@ struct Director {
     objects: Objects,
     streams: Streams,
     history: History,
-    payoff: Payoff,
-    /// Pages that have come back, as the kernel counts them while it chooses.
-    refaults: u64,
-    /// Whether the faults are looked at.
-    is_watching: bool,
+    /// Whether the policy chooses, and whether the faults are looked at.
+    stages: Stages,
+    turns: Turns,
     counts: Counts,
     /// Pages that the policy has given up, with the times that the kernel has been asked.
     leaving: Vec<(PageId, u8)>,
@@ -144,14 +135,12 @@ struct Director {
     short_since: Option<Instant>,
 }
 
-/// Who chooses the pages that go.
+/// The policy's choice of the pages that go.
 struct Choice {
     policy: Box<dyn PolicyObject>,
     /// Frames that the policy was made for, and those that it may fill now.
     policy_frames: usize,
     frames: usize,
-    /// Since when the policy chooses. None: the kernel does.
-    directs_since: Option<Instant>,
     /// What the policy's hands have looked at in earlier turns.
     earlier_steps: u64,
 }
@@ -187,23 +176,16 @@ pub(super) fn direct(parts: Parts) {
     }
     // A policy that cannot be made was refused before the program started.
     let Ok(mut director) = Director::new(parts) else { return };
-    let mut turns = Turns::new(&director.parts);
     let mut events = Vec::new();
     let mut period = BUSY_PERIOD;
     while !is_told_to_stop(&director.parts.stop) {
-        // Where processes wait for memory, the kernel has given up.
-        let chooser = turns.chooser(&director.parts.budget);
-        director.refaults = turns.refaults();
-        match chooser {
-            Chooser::Kernel if director.short_since.is_none() => director.let_go(),
-            _ => director.take_over(),
-        }
+        director.change_turns();
         let others = [Some(&director.parts.stop), short.as_ref()].into_iter().flatten().map(OwnedFd::as_fd);
         director.parts.faults.wait(others, period);
         director.parts.faults.drain(|event| events.push(event));
         let is_quiet = events.is_empty();
         period = match is_quiet && director.short_since.is_none() {
-            true => (2 * period).min(turns.longest_period()),
+            true => (2 * period).min(director.turns.longest_period()),
             false => BUSY_PERIOD,
         };
         director.turn(&mut events, is_quiet);
@@ -216,65 +198,6 @@ pub(super) fn direct(parts: Parts) {
     director.let_go();
     director.stop_watching();
     director.publish();
-}
-
-/// Whose turn it is.
-enum Turns {
-    /// Always the policy's.
-    Fixed,
-    /// That of the faster one.
-    Tried {
-        trials: Box<Trials>,
-        began: Instant,
-        users: UserTimes,
-        /// When it is time to look at the program again.
-        due: Instant,
-        /// Pages that had come back at the last look, and who is to choose since.
-        refaults: u64,
-        chooser: Chooser,
-    },
-}
-
-impl Turns {
-    fn new(parts: &Parts) -> Self {
-        let now = Instant::now();
-        if !parts.by_turns {
-            return Self::Fixed;
-        }
-        let mut users = UserTimes::default();
-        let trials = Box::new(Trials::new(parts.budget.progress(Duration::ZERO, &mut users)));
-        Self::Tried { trials, began: now, users, due: now, refaults: 0, chooser: Chooser::Kernel }
-    }
-
-    fn chooser(&mut self, budget: &Budget) -> Chooser {
-        let Self::Tried { trials, began, users, due, refaults, chooser } = self else {
-            return Chooser::Policy;
-        };
-        let now = Instant::now();
-        if now >= *due {
-            let progress = budget.progress(now - *began, users);
-            *refaults = progress.refaults;
-            *chooser = trials.look(progress);
-            *due = now + PROGRESS_PERIOD.max(now.elapsed() * PROGRESS_PART);
-        }
-        *chooser
-    }
-
-    /// Pages that had come back at the last look, if there are looks.
-    fn refaults(&self) -> u64 {
-        match self {
-            Self::Fixed => 0,
-            Self::Tried { refaults, .. } => *refaults,
-        }
-    }
-
-    /// How long a turn may take in which nothing happens.
-    fn longest_period(&self) -> Duration {
-        match self {
-            Self::Fixed => QUIET_PERIOD,
-            Self::Tried { .. } => PROGRESS_PERIOD,
-        }
-    }
 }
 
 /// Only root may raise the priority. Without that, the limit of a program that was started here
@@ -322,16 +245,16 @@ impl Director {
         let streams = Streams::new(parts.prefetch_pages);
         let history = History::new(HISTORY_DEPTH * parts.budget.limit_pages(), parts.prefetch_pages);
         let now = Instant::now();
-        let payoff = Payoff::new(parts.budget.limit_pages(), now);
+        let stages = Stages::new(parts.budget.limit_pages(), now);
+        let turns = Turns::new(parts.by_turns, &parts.budget);
         Ok(Self {
             parts,
-            choice: Choice { policy, policy_frames: frames, frames, directs_since: None, earlier_steps: 0 },
+            choice: Choice { policy, policy_frames: frames, frames, earlier_steps: 0 },
             objects: Objects { are_needed: needs_objects, numbers: FxHashMap::default() },
             streams,
             history,
-            payoff,
-            refaults: 0,
-            is_watching: false,
+            stages,
+            turns,
             counts: Counts::default(),
             leaving: Vec::new(),
             ahead: 0,
@@ -341,16 +264,27 @@ impl Director {
         })
     }
 
+    /// Has the one choose whose turn it is. Where processes wait for memory, the kernel has given up.
+    fn change_turns(&mut self) {
+        if self.turns.is_policys(&self.parts.budget) || self.short_since.is_some() {
+            self.take_over();
+        } else {
+            self.let_go();
+        }
+    }
+
     /// The policy chooses from now on. It begins anew: which pages were used while the kernel chose
     /// is not known.
     fn take_over(&mut self) {
-        if self.choice.directs_since.is_some() {
+        if self.stages.directs() {
             return;
         }
-        self.watch();
+        if !self.stages.watches() {
+            self.watch();
+        }
         set_priority(PRIORITY_DIRECTING);
         // The first turn's policy is there already.
-        let is_first = self.counts.directed.is_zero();
+        let is_first = !self.stages.has_directed();
         // A policy that cannot be made has been refused before.
         if !is_first && let (Ok(made), frames) = make_for_all(&self.parts, self.own_bytes()) {
             (self.choice.policy, self.choice.policy_frames, self.choice.frames) =
@@ -358,7 +292,7 @@ impl Director {
         }
         self.streams = Streams::new(self.parts.prefetch_pages);
         let first_touches = self.counts.first_touches;
-        self.choice.directs_since = Some(Instant::now());
+        self.stages.begin_directing();
         self.survey(PRESENT | SWAPPED);
         if !is_first {
             // Most of these have been counted in an earlier turn.
@@ -366,20 +300,15 @@ impl Director {
         }
     }
 
-    /// Faults are looked at from now on. Returns whether they were not before.
-    fn watch(&mut self) -> bool {
-        if std::mem::replace(&mut self.is_watching, true) {
-            return false;
-        }
+    /// Faults are looked at from now on.
+    fn watch(&mut self) {
         // Without events, the surveys find what comes.
         let _ = self.parts.faults.begin();
         let _ = self.parts.memory.space_of(self.parts.process);
-        true
     }
 
     /// The program is the kernel's alone from now on.
     fn stop_watching(&mut self) {
-        self.is_watching = false;
         self.parts.faults.end();
         self.parts.faults.drain(|_| {});
         self.parts.memory.forget_all();
@@ -389,9 +318,10 @@ impl Director {
 
     /// The kernel chooses from now on.
     fn let_go(&mut self) {
-        let Some(since) = self.choice.directs_since.take() else { return };
+        if !self.stages.let_go(self.history.returns()) {
+            return;
+        }
         set_priority(PRIORITY_BESIDE);
-        self.counts.directed += since.elapsed();
         self.choice.earlier_steps += self.choice.policy.hand_steps();
         self.publish();
         self.parts.memory.let_go();
@@ -405,7 +335,7 @@ impl Director {
         self.objects.numbers.clear();
         self.leaving.clear();
         (self.ahead, self.counts.resident, self.surveys.is_due) = (0, 0, false);
-        self.payoff.restart(self.history.returns(), Instant::now());
+        self.stages.sample_anew(self.history.returns(), Instant::now());
     }
 
     /// What is in memory before the first event is remembered as if it had come in the order of the
@@ -423,7 +353,7 @@ impl Director {
     fn turn(&mut self, events: &mut Vec<Event>, is_quiet: bool) {
         self.take_in(events);
         let lost = self.history.take_lost();
-        if self.choice.directs_since.is_none() {
+        if !self.stages.directs() {
             self.turn_beside_the_kernel(lost);
             return;
         }
@@ -450,15 +380,16 @@ impl Director {
         if std::mem::take(&mut self.surveys.is_due) {
             self.forget_gone_spaces();
         }
-        if self.payoff.look(self.refaults, self.history.returns(), Instant::now()) {
-            if self.watch() {
+        match self.stages.look(self.turns.refaults(), self.history.returns(), Instant::now()) {
+            Some(Change::Begins) => {
+                self.watch();
                 self.recall();
-                self.payoff.restart(self.history.returns(), Instant::now());
+                self.stages.sample_anew(self.history.returns(), Instant::now());
             }
-        } else if self.is_watching {
-            self.stop_watching();
+            Some(Change::Ends) => self.stop_watching(),
+            None => {}
         }
-        if self.is_watching {
+        if self.stages.watches() {
             self.parts.budget.make_room();
         }
         if self.counted.elapsed() >= COUNT_PERIOD {
@@ -508,7 +439,7 @@ impl Director {
             // what has left again is not the policy's.
             let (space, number) = place;
             let entry: Entry = entries.get(&place).copied().unwrap_or_default();
-            let has_come_back = if self.choice.directs_since.is_some() {
+            let has_come_back = if self.stages.directs() {
                 if !entry.is_ours() {
                     continue;
                 }
@@ -586,7 +517,7 @@ impl Director {
     fn read_ahead(&mut self, mut window: Window) {
         let ids = &mut window.pages;
         ids.retain(|&id| !self.history.is_ahead(id));
-        let state = if self.choice.directs_since.is_some() {
+        let state = if self.stages.directs() {
             let pages = &mut self.parts.memory.pages;
             ids.retain(|&id| pages[id].state == State::Out);
             ids.truncate((self.parts.budget.way_pages() / 2).saturating_sub(self.ahead));
@@ -652,21 +583,21 @@ impl Director {
 
     /// Bytes that the director takes, about.
     fn own_bytes(&self) -> usize {
-        let has_policy = self.choice.directs_since.is_some() || !self.counts.directed.is_zero();
+        let has_policy = self.stages.directs() || self.stages.has_directed();
         let policy_bytes = if has_policy { POLICY_BYTES * self.choice.policy_frames } else { 0 };
         self.parts.memory.bytes() + self.history.bytes() + self.parts.faults.bytes() + policy_bytes
     }
 
     /// Shows what has been counted.
     fn publish(&mut self) {
-        let steps = if self.choice.directs_since.is_some() { self.choice.policy.hand_steps() } else { 0 };
+        let steps = if self.stages.directs() { self.choice.policy.hand_steps() } else { 0 };
         self.counts.hand_steps = self.choice.earlier_steps + steps;
         self.counts.leader = self.choice.policy.leader();
         self.counts.peak_own_bytes = self.counts.peak_own_bytes.max(self.own_bytes());
         (self.counts.user, self.counts.system) = usage::of_this_thread();
         let mut shown = self.counts;
         shown.unused_ahead = self.history.unused();
-        shown.directed += self.choice.directs_since.map_or(Duration::ZERO, |since| since.elapsed());
+        shown.directed = self.stages.directed();
         *self.parts.counts.lock().unwrap_or_else(|error| error.into_inner()) = shown;
     }
 
@@ -745,7 +676,7 @@ impl Director {
             State::Ahead => self.ahead = self.ahead.saturating_sub(1),
             State::Unknown | State::Out => {}
         }
-        if self.choice.directs_since.is_some() {
+        if self.stages.directs() {
             self.choice.policy.remove(id);
         }
         self.history.forget(id);

@@ -15,7 +15,6 @@
 //! Wenisch et al., "Temporal Streaming of Shared Memory", ISCA 2005.
 
 use super::pages::make_space;
-use super::payoff::Returns;
 use std::collections::VecDeque;
 use std::ops::Range;
 use sweephand_policy::PageId;
@@ -66,6 +65,13 @@ struct Stream {
 pub(super) struct Window {
     stream: u8,
     pub(super) pages: Vec<PageId>,
+}
+
+/// Pages that came back, and those of them that had been read ahead.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Returns {
+    pub(super) all: u64,
+    pub(super) ahead: u64,
 }
 
 /// The faults so far, and where they repeat.

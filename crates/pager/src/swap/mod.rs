@@ -21,7 +21,7 @@
 //!
 //! **Who is faster.** The kernel's own choice is often as good as the policy's, and cheaper. With
 //! [`Options::by_turns`], the director leaves the choice to the kernel until a trial shows that the
-//! policy is faster (`trial`). Meanwhile it reads ahead, as long as that pays (`payoff`), and has
+//! policy is faster (`trial`). Meanwhile it reads ahead, as long as that pays (`stage`), and has
 //! the kernel take memory back before the program needs it (`budget`).
 //!
 //! **Whose pages.** All processes of the program are in one cgroup, have one limit, and their pages
@@ -47,9 +47,10 @@ mod faults;
 mod history;
 mod memory;
 mod pages;
-mod payoff;
+mod stage;
 mod streams;
 mod trial;
+mod turns;
 
 use crate::PAGE_BYTES;
 use crate::error::{RunError, system};

@@ -111,7 +111,7 @@ impl Progress {
 
 /// What is going on.
 #[derive(Clone, Copy, Debug)]
-enum Stage {
+enum Phase {
     /// The one that was faster is at work.
     Holder,
     /// The other one is tried, against this cost; its warm-up is over or not.
@@ -123,7 +123,7 @@ enum Stage {
 pub(super) struct Trials {
     /// Who was faster.
     holder: Chooser,
-    stage: Stage,
+    phase: Phase,
     /// When the stretch began.
     start: Progress,
     /// Cost of the first stretch since the holder has won, or since the last trial.
@@ -140,7 +140,7 @@ impl Trials {
     pub(super) fn new(now: Progress) -> Self {
         Self {
             holder: Chooser::Kernel,
-            stage: Stage::Holder,
+            phase: Phase::Holder,
             start: now,
             first_cost: None,
             changed: 0,
@@ -152,10 +152,10 @@ impl Trials {
     /// Who is to choose from now on.
     pub(super) fn look(&mut self, now: Progress) -> Chooser {
         let stretch = now.since(self.start);
-        match self.stage {
-            Stage::Holder if stretch.user >= STRETCH => self.holder_has_done(stretch, now),
-            Stage::Holder => {}
-            Stage::Trial { cost, is_warm } => {
+        match self.phase {
+            Phase::Holder if stretch.user >= STRETCH => self.holder_has_done(stretch, now),
+            Phase::Holder => {}
+            Phase::Trial { cost, is_warm } => {
                 let wins_at = match self.holder {
                     Chooser::Kernel => POLICY_WINS_AT,
                     Chooser::Policy => KERNEL_WINS_AT,
@@ -167,15 +167,20 @@ impl Trials {
                     (false, false) => {}
                     (false, true) if is_warm => self.end_trial(true, now),
                     (false, true) => {
-                        self.stage = Stage::Trial { cost, is_warm: true };
+                        self.phase = Phase::Trial { cost, is_warm: true };
                         self.start = now;
                     }
                 }
             }
         }
-        match self.stage {
-            Stage::Holder => self.holder,
-            Stage::Trial { .. } => self.holder.other(),
+        self.chooser()
+    }
+
+    /// Who is to choose since the last look.
+    pub(super) fn chooser(&self) -> Chooser {
+        match self.phase {
+            Phase::Holder => self.holder,
+            Phase::Trial { .. } => self.holder.other(),
         }
     }
 
@@ -190,7 +195,7 @@ impl Trials {
         self.left = self.left.saturating_sub(1);
         self.changed = if cost > CHANGED * first { self.changed + 1 } else { 0 };
         if self.left == 0 || self.changed >= CHANGED_STRETCHES {
-            self.stage = Stage::Trial { cost, is_warm: false };
+            self.phase = Phase::Trial { cost, is_warm: false };
         }
     }
 
@@ -201,7 +206,7 @@ impl Trials {
         } else {
             self.pause = (2 * self.pause).min(LONGEST_PAUSE);
         }
-        self.stage = Stage::Holder;
+        self.phase = Phase::Holder;
         self.left = self.pause;
         self.first_cost = None;
         self.changed = 0;
