@@ -4,7 +4,6 @@
 //! the pager. Its swap file is where the pager's backing store would be. An unlimited program
 //! starts as it would without Sweephand.
 
-use crate::cgroup::{Cgroup, Contents, Swap, field};
 use crate::cleanup::Cleanup;
 use crate::error::{RunError, system};
 use crate::fresh_counts::FreshCounts;
@@ -20,6 +19,7 @@ use std::process::{Child, Command, ExitStatus};
 use std::sync::Arc;
 use std::time::Instant;
 use sweephand_pager_interface::memory::kernel_share;
+use sweephand_process::cgroup::{Cgroup, Contents, Swap, field};
 use sweephand_process::usage;
 use sweephand_program::ownership::{self, OwnershipError};
 

@@ -12,20 +12,18 @@
 //! reports how the program ended. Neither side outlives the other: if this process is killed, the
 //! agents kill their processes.
 //!
-//! A program that can have no agent is paged by the kernel, directed from this process (`swap`).
-//! [`start()`] chooses between the two.
+//! A program that can have no agent is paged by the kernel, directed from this process (`swap`, by
+//! the crate `sweephand-director`). [`start()`] chooses between the two.
 //!
 //! [`KernelRun`] runs a program under the kernel's own paging, for comparison. [`tasks`] runs
-//! several programs under one limit. Limited programs are in a memory cgroup (`cgroup`,
-//! `enclosure`), whether the pager or the kernel pages them. A thread (`limit_keeper`) adjusts the
-//! cgroup's limit to the processes that are alive. Another (`fresh_counts`) has the kernel count in
-//! time what it pages by.
+//! several programs under one limit. Limited programs are in a memory cgroup (`enclosure`), whether
+//! the pager or the kernel pages them. A thread (`limit_keeper`) adjusts the cgroup's limit to the
+//! processes that are alive. Another (`fresh_counts`) has the kernel count in time what it pages by.
 //!
 //! The files that a run's processes open by name are in a directory that only root or the user can
 //! write to (`run_directory`). A separate process (`cleanup`) removes this directory and
 //! the cgroup at the end. `docs/security.md` explains who may do what to a run.
 
-mod cgroup;
 mod cleanup;
 mod enclosure;
 mod error;
@@ -44,7 +42,6 @@ mod swap;
 mod swap_file;
 pub mod tasks;
 
-pub use cgroup::{CgroupCounts, CgroupError, Contents};
 pub use enclosure::CgroupLimit;
 pub use error::RunError;
 pub use kernel::{KernelMemory, KernelRun};
@@ -57,6 +54,7 @@ pub use swap::{AttachedRun, SwapRun};
 pub use sweephand_pager_interface::memory::kernel_share;
 pub use sweephand_pager_interface::memory::{LEAST_BYTES, PAGE_BYTES, memory_for};
 pub use sweephand_pager_interface::spec::{LiveSpec, names as live_policies};
+pub use sweephand_process::cgroup::{CgroupCounts, CgroupError, Contents};
 
 /// The most pages to read ahead at once.
 pub const MOST_PREFETCH_PAGES: u32 = 128;

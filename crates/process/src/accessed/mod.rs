@@ -19,9 +19,9 @@
 //! and it is loaded when the first of their processes begins to page. `--reference-bits hardware`
 //! loads it first, because without it there is no run.
 //!
-//! The command has the second program to direct the kernel's paging from outside (`swap` in the
-//! pager), and a third, which reads whole tables, to watch a process (`sweephand-watch`). They never
-//! leave the command.
+//! The command has the second program to direct the kernel's paging from outside
+//! (`sweephand-director`), and a third, which reads whole tables, to watch a process
+//! (`sweephand-watch`). They never leave the command.
 //!
 //! Loading takes root, or CAP_BPF, CAP_PERFMON and CAP_SYS_ADMIN, and a kernel with BTF. Running
 //! takes the descriptor alone. Where there is no such program, agents get reference bits from the

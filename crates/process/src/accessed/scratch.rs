@@ -14,7 +14,7 @@ pub struct ScratchMemory {
 }
 
 impl ScratchMemory {
-    /// Maps so many small pages.
+    /// Maps a number of small pages.
     pub fn map(pages: usize) -> io::Result<Self> {
         let bytes = pages * PAGE_BYTES as usize;
         let protection = ProtFlags::READ | ProtFlags::WRITE;

@@ -5,12 +5,12 @@ use sweephand_policy::PageId;
 
 /// The number of an address space, as long as it exists.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub(super) struct SpaceId(pub(super) u16);
+pub(crate) struct SpaceId(pub(crate) u16);
 
 /// Where a page is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
-pub(super) enum State {
+pub(crate) enum State {
     /// The id is free, or the kernel chooses what is in memory.
     Unknown,
     /// In memory, and with the policy.
@@ -25,32 +25,32 @@ pub(super) enum State {
 
 /// A page.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Page {
+pub(crate) struct Page {
     /// Its address divided by the size of a block of pages, and then of a page.
     block: u32,
     place: u16,
-    pub(super) space: SpaceId,
-    pub(super) state: State,
+    pub(crate) space: SpaceId,
+    pub(crate) state: State,
     /// Whether it was used, as far as that has been taken from the processor.
-    pub(super) referenced: bool,
+    pub(crate) referenced: bool,
     /// It came a moment ago, and the use for which it came still shows.
-    pub(super) is_fresh: bool,
+    pub(crate) is_fresh: bool,
 }
 
 impl Page {
     /// Its address divided by the size of a page.
-    pub(super) fn number(&self) -> u64 {
+    pub(crate) fn number(&self) -> u64 {
         u64::from(self.block) * BLOCK as u64 + u64::from(self.place)
     }
 }
 
 /// Pages of a block.
-pub(super) const BLOCK: usize = 512;
+pub(crate) const BLOCK: usize = 512;
 const NONE: u32 = u32::MAX;
 
 /// Makes space for another item. The standard way takes twice as much memory each time, which the
 /// program could use.
-pub(super) fn make_space<T>(items: &mut Vec<T>) {
+pub(crate) fn make_space<T>(items: &mut Vec<T>) {
     const LEAST: usize = 1024;
     if items.len() == items.capacity() {
         items.reserve_exact((items.len() / 8).max(LEAST));
@@ -59,7 +59,7 @@ pub(super) fn make_space<T>(items: &mut Vec<T>) {
 
 /// All pages.
 #[derive(Debug, Default)]
-pub(super) struct Pages {
+pub(crate) struct Pages {
     pages: Vec<Page>,
     free: Vec<u32>,
     /// Ids by space and block.
@@ -68,13 +68,13 @@ pub(super) struct Pages {
 
 impl Pages {
     /// The page with a number, if it is known.
-    pub(super) fn find(&self, space: SpaceId, number: u64) -> Option<PageId> {
+    pub(crate) fn find(&self, space: SpaceId, number: u64) -> Option<PageId> {
         let block = self.blocks.get(&(space, number / BLOCK as u64))?;
         Some(block[number as usize % BLOCK]).filter(|&id| id != NONE).map(PageId)
     }
 
     /// The page with a number, which is known from now on.
-    pub(super) fn find_or_insert(&mut self, space: SpaceId, number: u64) -> PageId {
+    pub(crate) fn find_or_insert(&mut self, space: SpaceId, number: u64) -> PageId {
         let key = (space, number / BLOCK as u64);
         let block = self.blocks.entry(key).or_insert_with(|| Box::new([NONE; BLOCK]));
         let id = &mut block[number as usize % BLOCK];
@@ -98,7 +98,7 @@ impl Pages {
     }
 
     /// A page is not known any more.
-    pub(super) fn forget(&mut self, id: PageId) {
+    pub(crate) fn forget(&mut self, id: PageId) {
         let page = self.pages[id.index()];
         let (space, number) = (page.space, page.number());
         if let Some(block) = self.blocks.get_mut(&(space, number / BLOCK as u64)) {
@@ -109,14 +109,14 @@ impl Pages {
     }
 
     /// Where pages are is not known any more.
-    pub(super) fn let_go(&mut self) {
+    pub(crate) fn let_go(&mut self) {
         for page in &mut self.pages {
             (page.state, page.referenced, page.is_fresh) = (State::Unknown, false, false);
         }
     }
 
     /// The known pages of a space.
-    pub(super) fn of_space(&self, space: SpaceId) -> Vec<PageId> {
+    pub(crate) fn of_space(&self, space: SpaceId) -> Vec<PageId> {
         let mut ids: Vec<PageId> = self
             .blocks
             .iter()
@@ -128,17 +128,17 @@ impl Pages {
     }
 
     /// The blocks of a space that have had known pages.
-    pub(super) fn blocks_of(&self, space: SpaceId) -> impl Iterator<Item = u64> {
+    pub(crate) fn blocks_of(&self, space: SpaceId) -> impl Iterator<Item = u64> {
         self.blocks.keys().filter(move |(other, _)| *other == space).map(|&(_, block)| block)
     }
 
     /// A space is gone; its pages have been forgotten.
-    pub(super) fn forget_space(&mut self, space: SpaceId) {
+    pub(crate) fn forget_space(&mut self, space: SpaceId) {
         self.blocks.retain(|(other, _), _| *other != space);
     }
 
     /// Bytes that this takes, about.
-    pub(super) fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         self.pages.capacity() * size_of::<Page>() + self.blocks.len() * (BLOCK * 4 + 32)
     }
 }

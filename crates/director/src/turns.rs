@@ -1,7 +1,7 @@
 //! Whose turn it is to choose the pages that go: that of the kernel, or that of the policy.
 
-use super::budget::Budget;
-use super::trial::{Chooser, Trials};
+use crate::budget::Budget;
+use crate::trial::{Chooser, Trials};
 use std::time::{Duration, Instant};
 use sweephand_process::family::UserTimes;
 
@@ -14,7 +14,7 @@ const PROGRESS_PART: u32 = 50;
 const QUIET_PERIOD: Duration = Duration::from_millis(50);
 
 /// Whose turn it is.
-pub(super) enum Turns {
+pub(crate) enum Turns {
     /// Always the policy's.
     Fixed,
     /// That of the faster one.
@@ -31,7 +31,7 @@ pub(super) enum Turns {
 
 impl Turns {
     /// `by_turns`: the kernel chooses, too, and the faster of the two goes on.
-    pub(super) fn new(by_turns: bool, budget: &Budget) -> Self {
+    pub(crate) fn new(by_turns: bool, budget: &Budget) -> Self {
         if !by_turns {
             return Self::Fixed;
         }
@@ -41,7 +41,7 @@ impl Turns {
     }
 
     /// Whether the policy is to choose now. Looks at the program, if it is time.
-    pub(super) fn is_policys(&mut self, budget: &Budget) -> bool {
+    pub(crate) fn is_policys(&mut self, budget: &Budget) -> bool {
         let Self::Tried { trials, began, users, due, refaults } = self else { return true };
         let now = Instant::now();
         if now >= *due {
@@ -54,7 +54,7 @@ impl Turns {
     }
 
     /// Pages that had come back at the last look, as the kernel counts them, if there are looks.
-    pub(super) fn refaults(&self) -> u64 {
+    pub(crate) fn refaults(&self) -> u64 {
         match self {
             Self::Fixed => 0,
             Self::Tried { refaults, .. } => *refaults,
@@ -62,7 +62,7 @@ impl Turns {
     }
 
     /// How long a turn of the director may take in which nothing happens.
-    pub(super) fn longest_period(&self) -> Duration {
+    pub(crate) fn longest_period(&self) -> Duration {
         match self {
             Self::Fixed => QUIET_PERIOD,
             Self::Tried { .. } => PROGRESS_PERIOD,

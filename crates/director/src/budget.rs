@@ -1,12 +1,12 @@
 //! How many pages the policy may have: what is left of the limit. The director's own memory is part
 //! of the limit. While the kernel chooses, some of it is kept free.
 
-use crate::PAGE_BYTES;
-use crate::cgroup::{Cgroup, Charged};
-use crate::swap::trial::Progress;
+use crate::trial::Progress;
 use rustix::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
+use sweephand_pager_interface::memory::PAGE_BYTES;
+use sweephand_process::cgroup::{Cgroup, Charged};
 use sweephand_process::family::{self, UserTimes};
 
 /// Part of the limit that is kept for pages on their way, at first, at least and at most. They are
@@ -38,7 +38,7 @@ const LEAST_FRAMES: usize = 64;
 
 /// The limit, and what it is for.
 #[derive(Debug)]
-pub(super) struct Budget {
+pub struct Budget {
     account: Account,
     limit_bytes: u64,
     /// What the director itself takes of it, in steps.
@@ -58,11 +58,11 @@ enum Account {
 
 /// What the account says.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Look {
+pub(crate) struct Look {
     /// The policy's frames.
-    pub(super) frames: usize,
+    pub(crate) frames: usize,
     /// Pages that processes have mapped.
-    pub(super) mapped: usize,
+    pub(crate) mapped: usize,
 }
 
 /// Without a director, nobody would make room for processes that wait, and they have the whole
@@ -76,13 +76,13 @@ impl Drop for Budget {
 
 impl Budget {
     /// The budget of processes that were started in a cgroup.
-    pub(super) fn of_cgroup(cgroup: Arc<Cgroup>) -> Self {
+    pub fn of_cgroup(cgroup: Arc<Cgroup>) -> Self {
         let limit_bytes = cgroup.limit_bytes();
         Self::new(Account::Cgroup(cgroup), limit_bytes)
     }
 
     /// The budget of a running process and of those that it has started.
-    pub(super) fn of_family(process: u32, limit_bytes: u64) -> Self {
+    pub fn of_family(process: u32, limit_bytes: u64) -> Self {
         Self::new(Account::Family(process), limit_bytes)
     }
 
@@ -102,7 +102,7 @@ impl Budget {
     }
 
     /// The processes of the program.
-    pub(super) fn processes(&self) -> Vec<u32> {
+    pub(crate) fn processes(&self) -> Vec<u32> {
         match &self.account {
             Account::Cgroup(cgroup) => cgroup.members(),
             Account::Family(process) => family::members(*process),
@@ -111,7 +111,7 @@ impl Budget {
 
     /// How far the program has come, at so much time by the clock. `users`: what has been seen of
     /// its processes. Without a cgroup, nobody counts what they wait for.
-    pub(super) fn progress(&self, clock: Duration, users: &mut UserTimes) -> Progress {
+    pub(crate) fn progress(&self, clock: Duration, users: &mut UserTimes) -> Progress {
         let names = ["pgmajfault", "workingset_refault_anon"];
         let counts = self.cgroup().map_or([None; 2], |cgroup| cgroup.stats(names));
         let [waits, refaults] = counts.map(Option::unwrap_or_default);
@@ -121,31 +121,31 @@ impl Budget {
     /// Has processes wait for memory that there is not, instead of being killed: under load, the
     /// kernel gives up although most of what it needs is being written. Returns a descriptor that
     /// becomes readable when one waits. `None`: this kernel cannot do that, or keeps no limit.
-    pub(super) fn have_processes_wait(&self) -> Option<OwnedFd> {
+    pub(crate) fn have_processes_wait(&self) -> Option<OwnedFd> {
         self.cgroup()?.have_processes_wait()
     }
 
     /// Whether processes wait for memory.
-    pub(super) fn is_short(&self) -> bool {
+    pub(crate) fn is_short(&self) -> bool {
         self.cgroup().is_some_and(Cgroup::is_short)
     }
 
     /// Has processes that wait try again.
-    pub(super) fn have_processes_try(&self) {
+    pub(crate) fn have_processes_try(&self) {
         if let Some(cgroup) = self.cgroup() {
             cgroup.have_processes_try(self.limit_bytes - self.own_bytes);
         }
     }
 
     /// Lets the kernel kill processes again: there is nothing left to page out.
-    pub(super) fn have_processes_end(&self) {
+    pub(crate) fn have_processes_end(&self) {
         if let Some(cgroup) = self.cgroup() {
             cgroup.have_processes_end();
         }
     }
 
     /// Whether the program may soon need more than there is.
-    pub(super) fn is_nearly_full(&self) -> bool {
+    pub(crate) fn is_nearly_full(&self) -> bool {
         let charged = match &self.account {
             Account::Cgroup(cgroup) => cgroup.usage_bytes().unwrap_or_default(),
             Account::Family(process) => anonymous_bytes(*process),
@@ -155,7 +155,7 @@ impl Budget {
     }
 
     /// The director itself takes so much memory. The processes have what is left of the limit.
-    pub(super) fn set_own_bytes(&mut self, own_bytes: usize) {
+    pub(crate) fn set_own_bytes(&mut self, own_bytes: usize) {
         let own_bytes =
             (own_bytes as u64).next_multiple_of(OWN_STEP_BYTES).min(self.limit_bytes / LEAST_OWN_PART);
         // If the lower limit cannot be kept, the old one holds, and it is tried again.
@@ -168,7 +168,7 @@ impl Budget {
 
     /// Where the kernel chooses, it takes memory back when a process needs a page, and has the
     /// process wait for that. Here it does so ahead of need, and the caller waits.
-    pub(super) fn make_room(&self) {
+    pub(crate) fn make_room(&self) {
         let Some(cgroup) = self.cgroup() else { return };
         let limit_bytes = self.limit_bytes - self.own_bytes;
         let room_bytes = MOST_ROOM_BYTES.min(limit_bytes / ROOM_PART);
@@ -178,17 +178,17 @@ impl Budget {
     }
 
     /// Pages of the limit.
-    pub(super) fn limit_pages(&self) -> usize {
+    pub(crate) fn limit_pages(&self) -> usize {
         (self.limit_bytes / PAGE_BYTES) as usize
     }
 
     /// Pages that may be on their way at a time.
-    pub(super) fn way_pages(&self) -> usize {
+    pub(crate) fn way_pages(&self) -> usize {
         (self.way_bytes / PAGE_BYTES) as usize
     }
 
     /// So many pages have gone lately although the policy kept them.
-    pub(super) fn adapt(&mut self, overruled: u64) {
+    pub(crate) fn adapt(&mut self, overruled: u64) {
         let most = (self.limit_bytes / MOST_WAY_PART).max(self.least_way_bytes);
         let more = overruled * PAGE_BYTES / OVERRULED_PART;
         let next = self.way_bytes - self.way_bytes / SHRINK_PART + more;
@@ -197,7 +197,7 @@ impl Budget {
 
     /// Looks at the account. `resident`: the frames that have pages now. `own_bytes`: memory that
     /// the director itself takes.
-    pub(super) fn look(&self, resident: usize, own_bytes: usize) -> Option<Look> {
+    pub(crate) fn look(&self, resident: usize, own_bytes: usize) -> Option<Look> {
         let Charged { all_bytes, free_bytes, mapped_bytes } = match &self.account {
             Account::Cgroup(cgroup) => cgroup.charged()?,
             Account::Family(process) => {

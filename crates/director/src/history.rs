@@ -14,7 +14,7 @@
 //! or follow pointers in an order that repeats. Processors prefetch cache lines in the same way:
 //! Wenisch et al., "Temporal Streaming of Shared Memory", ISCA 2005.
 
-use super::pages::make_space;
+use crate::pages::make_space;
 use std::collections::VecDeque;
 use std::ops::Range;
 use sweephand_policy::PageId;
@@ -62,21 +62,21 @@ struct Stream {
 
 /// Pages to be read ahead.
 #[derive(Debug)]
-pub(super) struct Window {
+pub(crate) struct Window {
     stream: u8,
-    pub(super) pages: Vec<PageId>,
+    pub(crate) pages: Vec<PageId>,
 }
 
 /// Pages that came back, and those of them that had been read ahead.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Returns {
-    pub(super) all: u64,
-    pub(super) ahead: u64,
+pub(crate) struct Returns {
+    pub(crate) all: u64,
+    pub(crate) ahead: u64,
 }
 
 /// The faults so far, and where they repeat.
 #[derive(Debug)]
-pub(super) struct History {
+pub(crate) struct History {
     /// A ring of so many faults, and the place of the next one.
     log: Vec<PageId>,
     capacity: usize,
@@ -101,14 +101,14 @@ pub(super) struct History {
 
 impl Window {
     /// Pages that were found in another way.
-    pub(super) fn found_otherwise(pages: Vec<PageId>) -> Self {
+    pub(crate) fn found_otherwise(pages: Vec<PageId>) -> Self {
         Self { stream: OTHER, pages }
     }
 }
 
 impl History {
     /// One of so many faults at most, which reads up to `most` pages ahead along a stream.
-    pub(super) fn new(capacity: usize, most: u32) -> Self {
+    pub(crate) fn new(capacity: usize, most: u32) -> Self {
         Self {
             log: Vec::new(),
             capacity: capacity.clamp(2 * (SKIPPED + BACK), NONE as usize - 1),
@@ -128,7 +128,7 @@ impl History {
 
     /// A page was there before the first fault: it counts as if it had come now. Returns whether
     /// there is room for more.
-    pub(super) fn recall(&mut self, page: PageId) -> bool {
+    pub(crate) fn recall(&mut self, page: PageId) -> bool {
         if self.most < LEAST_WINDOW || self.is_full() {
             return false;
         }
@@ -145,13 +145,13 @@ impl History {
     }
 
     /// Whether the log has a page.
-    pub(super) fn has(&self, page: PageId) -> bool {
+    pub(crate) fn has(&self, page: PageId) -> bool {
         self.last.get(page.index()).is_some_and(|&last| last != NONE)
     }
 
     /// A page came because it was touched. Returns pages that are likely to follow, and that have
     /// not been read ahead. Some of them may be in memory.
-    pub(super) fn fault(&mut self, page: PageId) -> Option<Window> {
+    pub(crate) fn fault(&mut self, page: PageId) -> Option<Window> {
         if self.most < LEAST_WINDOW {
             return None;
         }
@@ -264,12 +264,12 @@ impl History {
     }
 
     /// Whether a page has been read ahead and not been used since.
-    pub(super) fn is_ahead(&self, page: PageId) -> bool {
+    pub(crate) fn is_ahead(&self, page: PageId) -> bool {
         self.reader.get(page.index()).is_some_and(|&reader| reader != NO_STREAM)
     }
 
     /// A page that was read ahead is not in memory any more.
-    pub(super) fn is_gone(&mut self, page: PageId) {
+    pub(crate) fn is_gone(&mut self, page: PageId) {
         if let Some(reader) = self.reader.get_mut(page.index()) {
             *reader = NO_STREAM;
         }
@@ -277,7 +277,7 @@ impl History {
 
     /// These pages of a window are being read. At most `room` pages may have been read ahead and
     /// not been used: the oldest beyond that count as unused.
-    pub(super) fn asked(&mut self, window: &Window, room: usize) {
+    pub(crate) fn asked(&mut self, window: &Window, room: usize) {
         let room = room.max(2 * self.most as usize);
         for &page in &window.pages {
             self.know(page);
@@ -295,21 +295,21 @@ impl History {
     }
 
     /// Nothing has happened yet, but for what was counted.
-    pub(super) fn forget_all(&mut self) {
+    pub(crate) fn forget_all(&mut self) {
         let counted = (self.returns, self.unused);
         *self = Self::new(self.capacity, self.most);
         (self.returns, self.unused) = counted;
     }
 
     /// A page is gone, and its id may become another's.
-    pub(super) fn forget(&mut self, page: PageId) {
+    pub(crate) fn forget(&mut self, page: PageId) {
         if page.index() < self.last.len() {
             (self.last[page.index()], self.reader[page.index()]) = (NONE, NO_STREAM);
         }
     }
 
     /// Pages that have left the log since they were last taken, and did not come again.
-    pub(super) fn take_lost(&mut self) -> Vec<PageId> {
+    pub(crate) fn take_lost(&mut self) -> Vec<PageId> {
         let mut lost = std::mem::take(&mut self.lost);
         lost.sort_unstable();
         lost.dedup();
@@ -318,17 +318,17 @@ impl History {
     }
 
     /// Pages that came back.
-    pub(super) fn returns(&self) -> Returns {
+    pub(crate) fn returns(&self) -> Returns {
         self.returns
     }
 
     /// Pages that were read ahead and not used.
-    pub(super) fn unused(&self) -> u64 {
+    pub(crate) fn unused(&self) -> u64 {
         self.unused
     }
 
     /// Bytes that this takes.
-    pub(super) fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         self.log.capacity() * size_of::<PageId>()
             + self.last.capacity() * (size_of::<u32>() + size_of::<u8>())
     }

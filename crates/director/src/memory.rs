@@ -1,11 +1,11 @@
 //! The memory of all processes of the program: their pages, and the processor's accessed bits of
 //! them.
 
-use super::pages::{Page, Pages, SpaceId, State};
-use crate::PAGE_BYTES;
+use crate::pages::{Page, Pages, SpaceId, State};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::VecDeque;
 use sweephand_pager_interface::accessed::GROUP_PAGES;
+use sweephand_pager_interface::memory::PAGE_BYTES;
 use sweephand_policy::{Mmu, PageId};
 use sweephand_process::accessed::ProcessBits;
 use sweephand_process::family;
@@ -24,8 +24,8 @@ const CLEARED_ALONG: u64 = 32;
 
 /// The memory.
 #[derive(Debug)]
-pub(super) struct Memory {
-    pub(super) pages: Pages,
+pub(crate) struct Memory {
+    pub(crate) pages: Pages,
     spaces: Vec<Option<Space>>,
     by_process: FxHashMap<u32, SpaceId>,
     bits: ProcessBits,
@@ -38,7 +38,7 @@ pub(super) struct Memory {
 }
 
 impl Memory {
-    pub(super) fn new(bits: ProcessBits) -> Self {
+    pub(crate) fn new(bits: ProcessBits) -> Self {
         Self {
             pages: Pages::default(),
             spaces: Vec::new(),
@@ -51,7 +51,7 @@ impl Memory {
     }
 
     /// Nothing is known any more.
-    pub(super) fn forget_all(&mut self) {
+    pub(crate) fn forget_all(&mut self) {
         self.let_go();
         self.pages = Pages::default();
         self.spaces.clear();
@@ -59,7 +59,7 @@ impl Memory {
     }
 
     /// The kernel chooses from now on: where pages are is not known any more.
-    pub(super) fn let_go(&mut self) {
+    pub(crate) fn let_go(&mut self) {
         self.pages.let_go();
         self.looked_at.clear();
         self.to_clear.clear();
@@ -68,7 +68,7 @@ impl Memory {
 
     /// The address space of a process. `None`: the process has ended, or its memory is its
     /// parent's, as between a vfork and an exec.
-    pub(super) fn space_of(&mut self, process: u32) -> Option<SpaceId> {
+    pub(crate) fn space_of(&mut self, process: u32) -> Option<SpaceId> {
         if let Some(&id) = self.by_process.get(&process) {
             return Some(id);
         }
@@ -88,21 +88,21 @@ impl Memory {
     }
 
     /// The address space of a process, if it is known.
-    pub(super) fn known_space(&self, process: u32) -> Option<SpaceId> {
+    pub(crate) fn known_space(&self, process: u32) -> Option<SpaceId> {
         self.by_process.get(&process).copied()
     }
 
     /// The known address spaces.
-    pub(super) fn spaces(&self) -> Vec<SpaceId> {
+    pub(crate) fn spaces(&self) -> Vec<SpaceId> {
         self.by_process.values().copied().collect()
     }
 
-    pub(super) fn space(&mut self, id: SpaceId) -> Option<&mut Space> {
+    pub(crate) fn space(&mut self, id: SpaceId) -> Option<&mut Space> {
         self.spaces.get_mut(id.0 as usize)?.as_mut()
     }
 
     /// A thread of a process has ended. Returns whether the process still has memory.
-    pub(super) fn go_on_without(&mut self, id: SpaceId, thread: u32) -> bool {
+    pub(crate) fn go_on_without(&mut self, id: SpaceId, thread: u32) -> bool {
         let Some(space) = self.space(id) else { return false };
         if space.thread != thread {
             return true;
@@ -113,7 +113,7 @@ impl Memory {
     }
 
     /// An address space is gone. Its pages have been forgotten.
-    pub(super) fn forget_space(&mut self, id: SpaceId) {
+    pub(crate) fn forget_space(&mut self, id: SpaceId) {
         self.pages.forget_space(id);
         if let Some(space) = self.spaces[id.0 as usize].take() {
             self.by_process.remove(&space.process);
@@ -121,7 +121,7 @@ impl Memory {
     }
 
     /// A page has come for the policy, which counts it as used or not.
-    pub(super) fn has_come(&mut self, id: PageId, referenced: bool) {
+    pub(crate) fn has_come(&mut self, id: PageId, referenced: bool) {
         let page = &mut self.pages[id];
         (page.state, page.referenced, page.is_fresh) = (State::Resident, false, !referenced);
         // Of a page that counts as used, the processor's own bit says so.
@@ -132,7 +132,7 @@ impl Memory {
 
     /// Clears bits: of the pages that were seen to be used in this turn, and of those that are not
     /// fresh any more. Of all fresh pages, if the program is quiet.
-    pub(super) fn end_turn(&mut self, is_quiet: bool) {
+    pub(crate) fn end_turn(&mut self, is_quiet: bool) {
         let keep = if is_quiet { 0 } else { FRESH_PAGES };
         while self.fresh.len() > keep {
             let Some(id) = self.fresh.pop_front() else { break };
@@ -145,7 +145,7 @@ impl Memory {
     }
 
     /// Advises the kernel about those of some pages that are in a state.
-    pub(super) fn advise(&self, mut ids: Vec<PageId>, state: State, advice: Advice) {
+    pub(crate) fn advise(&self, mut ids: Vec<PageId>, state: State, advice: Advice) {
         ids.retain(|&id| self.pages[id].state == state);
         let gap = if advice == Advice::Cold { CLEARED_ALONG } else { 0 };
         for (space, numbers) in self.by_space(&mut ids) {
@@ -156,7 +156,7 @@ impl Memory {
     }
 
     /// Sorts pages by space and number.
-    pub(super) fn by_space(&self, ids: &mut Vec<PageId>) -> Vec<(SpaceId, Vec<u64>)> {
+    pub(crate) fn by_space(&self, ids: &mut Vec<PageId>) -> Vec<(SpaceId, Vec<u64>)> {
         let place = |id: PageId| (self.pages[id].space, self.pages[id].number());
         ids.sort_unstable_by_key(|&id| place(id));
         ids.dedup();
@@ -166,7 +166,7 @@ impl Memory {
     }
 
     /// Bytes that the pages take in this process, about.
-    pub(super) fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         self.pages.bytes()
     }
 

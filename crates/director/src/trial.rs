@@ -56,7 +56,7 @@ const FORESEEN: f64 = 8.0;
 
 /// Who chooses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Chooser {
+pub(crate) enum Chooser {
     /// The kernel's own replacement.
     Kernel,
     /// The policy.
@@ -74,15 +74,15 @@ impl Chooser {
 
 /// How far a program has come.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Progress {
+pub(crate) struct Progress {
     /// Time since some moment.
-    pub(super) clock: Duration,
+    pub(crate) clock: Duration,
     /// User time of its processes.
-    pub(super) user: Duration,
+    pub(crate) user: Duration,
     /// Faults that waited for a read.
-    pub(super) waits: u64,
+    pub(crate) waits: u64,
     /// Pages that came back, those that were read ahead included.
-    pub(super) refaults: u64,
+    pub(crate) refaults: u64,
 }
 
 impl Progress {
@@ -120,7 +120,7 @@ enum Phase {
 
 /// The trials.
 #[derive(Debug)]
-pub(super) struct Trials {
+pub(crate) struct Trials {
     /// Who was faster.
     holder: Chooser,
     phase: Phase,
@@ -137,7 +137,7 @@ pub(super) struct Trials {
 
 impl Trials {
     /// The kernel begins.
-    pub(super) fn new(now: Progress) -> Self {
+    pub(crate) fn new(now: Progress) -> Self {
         Self {
             holder: Chooser::Kernel,
             phase: Phase::Holder,
@@ -150,7 +150,7 @@ impl Trials {
     }
 
     /// Who is to choose from now on.
-    pub(super) fn look(&mut self, now: Progress) -> Chooser {
+    pub(crate) fn look(&mut self, now: Progress) -> Chooser {
         let stretch = now.since(self.start);
         match self.phase {
             Phase::Holder if stretch.user >= STRETCH => self.holder_has_done(stretch, now),
@@ -177,7 +177,7 @@ impl Trials {
     }
 
     /// Who is to choose since the last look.
-    pub(super) fn chooser(&self) -> Chooser {
+    pub(crate) fn chooser(&self) -> Chooser {
         match self.phase {
             Phase::Holder => self.holder,
             Phase::Trial { .. } => self.holder.other(),

@@ -21,7 +21,7 @@
 //! again after a pause, which is twice as long each time. A program to which few pages come back is
 //! not disturbed at all.
 
-use super::history::Returns;
+use crate::history::Returns;
 use std::time::{Duration, Instant};
 
 /// Of the pages that come back, so many had to be read ahead: one in so many.
@@ -48,16 +48,16 @@ enum Stage {
 
 /// What the director has to do beside the kernel, because the stage has changed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Change {
-    /// It is to read ahead from now on.
+pub(crate) enum Change {
+    /// It reads ahead from now on.
     Begins,
-    /// It has to stop.
+    /// It stops.
     Ends,
 }
 
 /// The stage, and what decides on the next one.
 #[derive(Debug)]
-pub(super) struct Stages {
+pub(crate) struct Stages {
     stage: Stage,
     /// Pages that come back in a sample.
     sample: u64,
@@ -69,29 +69,29 @@ pub(super) struct Stages {
 
 impl Stages {
     /// The kernel is alone at first.
-    pub(super) fn new(limit_pages: usize, now: Instant) -> Self {
+    pub(crate) fn new(limit_pages: usize, now: Instant) -> Self {
         let sample = (limit_pages as u64 / SAMPLE_PART).max(LEAST_SAMPLE);
         let stage = Stage::Alone { from: now, start: None };
         Self { stage, sample, pause: FIRST_PAUSE, earlier: Duration::ZERO }
     }
 
     /// Whether the policy chooses.
-    pub(super) fn directs(&self) -> bool {
+    pub(crate) fn directs(&self) -> bool {
         matches!(self.stage, Stage::Directing { .. })
     }
 
     /// Whether the director looks at faults, and reads ahead.
-    pub(super) fn watches(&self) -> bool {
+    pub(crate) fn watches(&self) -> bool {
         !matches!(self.stage, Stage::Alone { .. })
     }
 
     /// Whether the policy has had a turn before this one.
-    pub(super) fn has_directed(&self) -> bool {
+    pub(crate) fn has_directed(&self) -> bool {
         !self.earlier.is_zero()
     }
 
     /// How long the policy has chosen, this turn included.
-    pub(super) fn directed(&self) -> Duration {
+    pub(crate) fn directed(&self) -> Duration {
         match self.stage {
             Stage::Directing { since } => self.earlier + since.elapsed(),
             _ => self.earlier,
@@ -99,12 +99,12 @@ impl Stages {
     }
 
     /// The policy chooses from now on.
-    pub(super) fn begin_directing(&mut self) {
+    pub(crate) fn begin_directing(&mut self) {
         self.stage = Stage::Directing { since: Instant::now() };
     }
 
     /// The kernel chooses from now on. `false`: it does already.
-    pub(super) fn let_go(&mut self, returns: Returns) -> bool {
+    pub(crate) fn let_go(&mut self, returns: Returns) -> bool {
         let directed = self.directs();
         if directed {
             self.earlier = self.directed();
@@ -115,13 +115,13 @@ impl Stages {
 
     /// The director reads ahead beside the kernel, and the sample begins: what came before, or
     /// during a change, says nothing.
-    pub(super) fn sample_anew(&mut self, returns: Returns, now: Instant) {
+    pub(crate) fn sample_anew(&mut self, returns: Returns, now: Instant) {
         self.stage = Stage::Beside { start: returns, began: now };
     }
 
     /// Decides whether to read ahead from now on, while the kernel chooses. `refaults`: pages that
     /// came back, as the kernel counts them. The director itself counts only while it reads ahead.
-    pub(super) fn look(&mut self, refaults: u64, returns: Returns, now: Instant) -> Option<Change> {
+    pub(crate) fn look(&mut self, refaults: u64, returns: Returns, now: Instant) -> Option<Change> {
         match &mut self.stage {
             Stage::Directing { .. } => None,
             Stage::Alone { from, .. } if now < *from => None,

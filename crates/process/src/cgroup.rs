@@ -40,8 +40,10 @@ pub struct CgroupError {
 
 /// Whether a program's anonymous memory may go to the kernel's swap.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Swap {
+pub enum Swap {
+    /// It may not.
     Off,
+    /// It may.
     On,
 }
 
@@ -62,6 +64,13 @@ pub struct CgroupCounts {
     /// Why there was no cgroup.
     #[serde(rename = "cgroup_missing")]
     pub missing: Option<String>,
+}
+
+impl CgroupCounts {
+    /// Those of a run without a cgroup, and why there is none.
+    pub fn without(reason: &str) -> Self {
+        Self { missing: Some(reason.to_string()), ..Self::default() }
+    }
 }
 
 /// What is in a cgroup.
@@ -95,14 +104,14 @@ impl fmt::Display for Contents {
 
 /// What is charged to a cgroup, and how much of that its limit could do without.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Charged {
+pub struct Charged {
     /// All of it.
-    pub(crate) all_bytes: u64,
+    pub all_bytes: u64,
     /// What the kernel takes back when memory is asked for: pages of the swap cache that no process
     /// has, and cached files that were not used lately.
-    pub(crate) free_bytes: u64,
+    pub free_bytes: u64,
     /// Anonymous memory that processes have mapped.
-    pub(crate) mapped_bytes: u64,
+    pub mapped_bytes: u64,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -113,7 +122,7 @@ enum Version {
 
 /// A memory cgroup. The code that makes one also arranges its removal; see `cleanup`.
 #[derive(Debug)]
-pub(crate) struct Cgroup {
+pub struct Cgroup {
     version: Version,
     /// The cgroup of this process itself.
     home: PathBuf,
@@ -123,7 +132,7 @@ pub(crate) struct Cgroup {
 
 impl Cgroup {
     /// Makes a cgroup with this limit, if this process may.
-    pub(crate) fn new(limit_bytes: u64, swap: Swap) -> Result<Self, CgroupError> {
+    pub fn new(limit_bytes: u64, swap: Swap) -> Result<Self, CgroupError> {
         static NUMBER: AtomicU64 = AtomicU64::new(0);
         let (version, home, parent) = place()?;
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
@@ -167,7 +176,7 @@ impl Cgroup {
     /// Sets the limit that the cgroup's processes need. The limit never goes below what is charged
     /// now, because the kernel would have to take memory back. Returns the larger of the old and
     /// the new limit.
-    pub(crate) fn fit(&self, limit_bytes: impl FnOnce(&[u32]) -> u64) -> u64 {
+    pub fn fit(&self, limit_bytes: impl FnOnce(&[u32]) -> u64) -> u64 {
         let Ok(file) = File::options().write(true).open(self.limit_file()) else { return self.limit_bytes() };
         // Agents count processes and raise the limit too. The lock admits one at a time.
         let _ = rustix::fs::flock(&file, rustix::fs::FlockOperation::LockExclusive);
@@ -181,13 +190,13 @@ impl Cgroup {
     }
 
     /// The processes in it.
-    pub(crate) fn members(&self) -> Vec<u32> {
+    pub fn members(&self) -> Vec<u32> {
         let members = self.read("cgroup.procs").unwrap_or_default();
         members.lines().filter_map(|line| line.parse().ok()).collect()
     }
 
     /// Whether [`Cgroup::have_processes_wait`] may work here.
-    pub(crate) fn can_have_processes_wait() -> bool {
+    pub fn can_have_processes_wait() -> bool {
         place().is_ok_and(|(version, home, _)| {
             version == Version::V1 && home.join("memory.oom_control").exists()
         })
@@ -196,7 +205,7 @@ impl Cgroup {
     /// Makes processes wait when they ask for more than the limit, instead of being killed. Returns
     /// a descriptor that becomes readable when one waits. `None`: this kernel cannot do that, and
     /// kills them.
-    pub(crate) fn have_processes_wait(&self) -> Option<OwnedFd> {
+    pub fn have_processes_wait(&self) -> Option<OwnedFd> {
         if self.version == Version::V2 {
             return None;
         }
@@ -209,7 +218,7 @@ impl Cgroup {
     }
 
     /// Whether processes are waiting for memory.
-    pub(crate) fn is_short(&self) -> bool {
+    pub fn is_short(&self) -> bool {
         self.version == Version::V1
             && self.read("memory.oom_control").and_then(|text| field(&text, "under_oom")) == Some(1)
     }
@@ -217,14 +226,14 @@ impl Cgroup {
     /// Has processes that wait for memory try again: they do when the limit is raised. So it is
     /// lowered first, for which the kernel takes memory back in this thread, and then what it was.
     /// If there is nothing to take back yet, the limit stays, and they go on waiting.
-    pub(crate) fn have_processes_try(&self, limit_bytes: u64) {
+    pub fn have_processes_try(&self, limit_bytes: u64) {
         const LOWERED_BYTES: u64 = 256 << 10;
         self.make_room(limit_bytes, LOWERED_BYTES);
     }
 
     /// Has the kernel take memory back, in this thread: until so much of the limit is free, or so
     /// much under version 2 of cgroups.
-    pub(crate) fn make_room(&self, limit_bytes: u64, room_bytes: u64) {
+    pub fn make_room(&self, limit_bytes: u64, room_bytes: u64) {
         match self.version {
             // A limit that cannot be kept is refused, after the kernel has tried.
             Version::V1 if self.write_limit(limit_bytes.saturating_sub(room_bytes)).is_ok() => {
@@ -240,7 +249,7 @@ impl Cgroup {
 
     /// Changes the limit, for which the kernel takes memory back if need be. Returns whether it
     /// could.
-    pub(crate) fn change_limit(&self, limit_bytes: u64) -> bool {
+    pub fn change_limit(&self, limit_bytes: u64) -> bool {
         if self.version == Version::V2 {
             // A lower limit than what is charged would kill processes.
             let more = || self.usage_bytes().map_or(u64::MAX, |usage| usage.saturating_sub(limit_bytes));
@@ -255,7 +264,7 @@ impl Cgroup {
     }
 
     /// Lets the kernel kill processes again.
-    pub(crate) fn have_processes_end(&self) {
+    pub fn have_processes_end(&self) {
         if self.version == Version::V2 {
             return;
         }
@@ -263,7 +272,7 @@ impl Cgroup {
     }
 
     /// What is in the cgroup now.
-    pub(crate) fn contents(&self) -> Contents {
+    pub fn contents(&self) -> Contents {
         let stat = self.read("memory.stat").unwrap_or_default();
         let count = |v1: &str, v2: &str| {
             field(&stat, if self.version == Version::V1 { v1 } else { v2 }).unwrap_or_default()
@@ -278,12 +287,12 @@ impl Cgroup {
     }
 
     /// The most that page tables and the like have taken, if the kernel keeps that (version 1).
-    pub(crate) fn most_kernel_bytes(&self) -> Option<u64> {
+    pub fn most_kernel_bytes(&self) -> Option<u64> {
         number(&self.read("memory.kmem.max_usage_in_bytes")?)
     }
 
     /// What is charged now.
-    pub(crate) fn charged(&self) -> Option<Charged> {
+    pub fn charged(&self) -> Option<Charged> {
         let stat = self.read("memory.stat")?;
         let count = |name: &str| field(&stat, name).unwrap_or_default();
         let mapped = count(if self.version == Version::V1 { "rss" } else { "anon" });
@@ -295,34 +304,34 @@ impl Cgroup {
 
     /// Raises the limit to this value if it is lower. The limit is never lowered, because the
     /// kernel would have to take memory back.
-    pub(crate) fn widen_to(&self, limit_bytes: u64) -> Result<(), CgroupError> {
+    pub fn widen_to(&self, limit_bytes: u64) -> Result<(), CgroupError> {
         if self.limit_bytes() < limit_bytes { self.write_limit(limit_bytes) } else { Ok(()) }
     }
 
     /// The cgroup's directory.
-    pub(crate) fn path(&self) -> &Path {
+    pub fn path(&self) -> &Path {
         &self.path
     }
 
     /// The cgroup of this process itself.
-    pub(crate) fn home(&self) -> &Path {
+    pub fn home(&self) -> &Path {
         &self.home
     }
 
     /// The file with the limit. A program's pagers raise the limit with every process that the
     /// program starts.
-    pub(crate) fn limit_file(&self) -> PathBuf {
+    pub fn limit_file(&self) -> PathBuf {
         self.path.join(if self.version == Version::V1 { "memory.limit_in_bytes" } else { "memory.max" })
     }
 
     /// The limit now.
-    pub(crate) fn limit_bytes(&self) -> u64 {
+    pub fn limit_bytes(&self) -> u64 {
         let now = fs::read_to_string(self.limit_file()).ok().and_then(|text| number(&text));
         now.unwrap_or(self.limit_bytes)
     }
 
     /// Makes a command start in the cgroup.
-    pub(crate) fn enter(&self, command: &mut Command) -> Result<(), CgroupError> {
+    pub fn enter(&self, command: &mut Command) -> Result<(), CgroupError> {
         let path = self.path.join("cgroup.procs");
         let members = File::options().write(true).open(&path).map_err(error_at(&path))?;
         // SAFETY: between fork and exec this makes one system call, on a descriptor of its own.
@@ -336,7 +345,7 @@ impl Cgroup {
     }
 
     /// The kernel's counts until now.
-    pub(crate) fn counts(&self) -> CgroupCounts {
+    pub fn counts(&self) -> CgroupCounts {
         CgroupCounts {
             failcnt: self.failcnt(),
             limit_bytes: Some(self.limit_bytes()),
@@ -354,13 +363,13 @@ impl Cgroup {
     }
 
     /// Number of processes that the kernel has killed because the limit left them no memory.
-    pub(crate) fn oom_kills(&self) -> u64 {
+    pub fn oom_kills(&self) -> u64 {
         let file = if self.version == Version::V1 { "memory.oom_control" } else { "memory.events" };
         self.read(file).and_then(|text| field(&text, "oom_kill")).unwrap_or_default()
     }
 
     /// Memory charged now.
-    pub(crate) fn usage_bytes(&self) -> Option<u64> {
+    pub fn usage_bytes(&self) -> Option<u64> {
         let file = if self.version == Version::V1 { "memory.usage_in_bytes" } else { "memory.current" };
         number(&self.read(file)?)
     }
@@ -372,12 +381,12 @@ impl Cgroup {
     }
 
     /// A count of `memory.stat`.
-    pub(crate) fn stat(&self, name: &str) -> Option<u64> {
+    pub fn stat(&self, name: &str) -> Option<u64> {
         self.stats([name])[0]
     }
 
     /// Counts of `memory.stat` at one moment.
-    pub(crate) fn stats<const N: usize>(&self, names: [&str; N]) -> [Option<u64>; N] {
+    pub fn stats<const N: usize>(&self, names: [&str; N]) -> [Option<u64>; N] {
         let text = self.read("memory.stat").unwrap_or_default();
         names.map(|name| field(&text, name))
     }
@@ -405,7 +414,7 @@ fn number(text: &str) -> Option<u64> {
 }
 
 /// The number that follows a name, in a text with one name a line.
-pub(crate) fn field(text: &str, name: &str) -> Option<u64> {
+pub fn field(text: &str, name: &str) -> Option<u64> {
     text.lines().find_map(|line| number(line.strip_prefix(name)?.strip_prefix(' ')?))
 }
 

@@ -5,31 +5,29 @@
 //! paged out, and at last accessed bits are cleared.
 //!
 //! It may leave the choice of pages to the kernel for a while (`stage`, `turns`). Then it reads
-//! ahead, as long as that pays, has the kernel take memory back ahead of need, and looks how far the
-//! program comes. When the policy has its turn again, it begins anew.
+//! ahead, as long as that pays, has the kernel take memory back ahead of need, and looks how far
+//! the program comes. When the policy has its turn again, it begins anew.
 //!
 //! Events say what comes into memory; they do not say what the program unmaps, nor what the kernel
 //! takes by itself. Both show when a page is about to be paged out, in its entry of the page table.
 //! Now and then the director compares all entries with what it knows (`survey`), which also finds
 //! pages whose events were lost.
 
-use super::budget::Budget;
-use super::faults::{Event, Faults, wait};
-use super::history::{History, Window};
-use super::memory::Memory;
-use super::pages::{BLOCK, SpaceId, State};
-use super::stage::{Change, Stages};
-use super::streams::Streams;
-use super::turns::Turns;
-use crate::PAGE_BYTES;
+use crate::counts::Counts;
+use crate::faults::{Event, wait};
+use crate::history::{History, Window};
+use crate::pages::{BLOCK, SpaceId, State};
+use crate::parts::Parts;
+use crate::policy::{Made, make};
+use crate::stage::{Change, Stages};
+use crate::streams::Streams;
+use crate::turns::Turns;
 use rustc_hash::FxHashMap;
 use rustix::fd::{AsFd, OwnedFd};
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
-use sweephand_pager_interface::spec::LiveSpec;
+use sweephand_pager_interface::memory::PAGE_BYTES;
 use sweephand_policy::plugin::PolicyObject;
-use sweephand_policy::registry::{Registered, VmVisitor};
-use sweephand_policy::{ArgumentError, Arguments, Leader, NEVER, PageId, Policy, Reference, VmModel};
+use sweephand_policy::{ArgumentError, NEVER, PageId, Reference};
 use sweephand_process::space::{Advice, Entry};
 use sweephand_process::usage;
 use sweephand_uffd::{PRESENT, SWAPPED};
@@ -69,50 +67,6 @@ const HISTORY_DEPTH: usize = 3;
 const AHEAD_PART: usize = 16;
 /// Bytes that a policy takes for a page, about.
 const POLICY_BYTES: usize = 16;
-
-/// What the director has counted.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Counts {
-    /// Pages that came for the first time, as far as the director knows.
-    pub(super) first_touches: u64,
-    /// Pages that came back.
-    pub(super) refaults: u64,
-    /// Pages that the policy gave up and the kernel paged out.
-    pub(super) evictions: u64,
-    /// Pages that the kernel paged out by itself although the policy kept them.
-    pub(super) overruled: u64,
-    /// Pages that the kernel was asked to read ahead, and those of them that were not used.
-    pub(super) asked_ahead: u64,
-    pub(super) unused_ahead: u64,
-    pub(super) resident: usize,
-    pub(super) peak_resident: usize,
-    /// Most memory that the director itself has taken, about.
-    pub(super) peak_own_bytes: usize,
-    pub(super) objects: u64,
-    pub(super) hand_steps: u64,
-    pub(super) leader: Option<Leader>,
-    /// How long the policy has chosen.
-    pub(super) directed: Duration,
-    /// Processor time of the director.
-    pub(super) user: Duration,
-    pub(super) system: Duration,
-}
-
-/// What the director needs.
-pub(super) struct Parts {
-    pub(super) memory: Memory,
-    pub(super) faults: Faults,
-    pub(super) budget: Budget,
-    pub(super) spec: LiveSpec,
-    pub(super) prefetch_pages: u32,
-    /// Whether the kernel chooses, too, and the faster of the two goes on.
-    pub(super) by_turns: bool,
-    /// The first process of the program.
-    pub(super) process: u32,
-    /// Readable when it is time to end.
-    pub(super) stop: OwnedFd,
-    pub(super) counts: Arc<Mutex<Counts>>,
-}
 
 /// The director.
 struct Director {
@@ -163,7 +117,7 @@ struct Surveys {
 }
 
 /// Directs the kernel's paging until it is told to stop.
-pub(super) fn direct(parts: Parts) {
+pub(crate) fn direct(parts: Parts) {
     let short = parts.budget.have_processes_wait();
     loop {
         if parts.budget.is_nearly_full() {
@@ -210,31 +164,12 @@ fn is_told_to_stop(stop: &OwnedFd) -> bool {
     rustix::io::read(stop, &mut [0; 8]).is_ok()
 }
 
-/// Makes a policy, and says whether it goes by objects.
-pub(super) fn make(spec: &LiveSpec, frames: usize) -> Option<Result<Made, ArgumentError>> {
-    struct Make<'a>(&'a Arguments, usize);
-    impl VmVisitor for Make<'_> {
-        type Output = Result<Made, ArgumentError>;
-        fn visit<P: Registered<Model = VmModel> + Send + 'static>(self) -> Self::Output {
-            let policy = P::configure(self.1, self.0)?;
-            Ok(Made { policy: Box::new(policy), needs_objects: <P as Policy>::NEEDS_OBJECTS })
-        }
-    }
-    spec.visit(Make(spec.arguments(), frames))
-}
-
 /// Makes the policy for what all processes have mapped now. Returns its frames, too.
 fn make_for_all(parts: &Parts, own_bytes: usize) -> (Result<Made, ArgumentError>, usize) {
     let mapped = parts.budget.look(0, own_bytes).map_or(1, |look| look.mapped);
     let frames = parts.budget.look(mapped, own_bytes).map_or(mapped, |look| look.frames);
     let Some(made) = make(&parts.spec, frames) else { unreachable!("it was made before") };
     (made, frames)
-}
-
-/// A policy.
-pub(super) struct Made {
-    policy: Box<dyn PolicyObject>,
-    needs_objects: bool,
 }
 
 impl Director {

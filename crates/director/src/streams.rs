@@ -4,7 +4,7 @@
 //! kernel is asked for a window of pages ahead of it, which doubles as long as the run goes on. It
 //! is asked again when half of a window has been used, so that the disk stays ahead of the program.
 
-use super::pages::SpaceId;
+use crate::pages::SpaceId;
 use std::ops::Range;
 
 /// Runs that are followed at a time.
@@ -36,7 +36,7 @@ struct Stream {
 
 /// The runs.
 #[derive(Debug)]
-pub(super) struct Streams {
+pub(crate) struct Streams {
     streams: Vec<Stream>,
     /// Most pages to ask for at once.
     most: u64,
@@ -45,12 +45,12 @@ pub(super) struct Streams {
 
 impl Streams {
     /// None yet; windows of at most `most` pages.
-    pub(super) fn new(most: u32) -> Self {
+    pub(crate) fn new(most: u32) -> Self {
         Self { streams: Vec::with_capacity(STREAMS), most: most.into(), time: 0 }
     }
 
     /// A page came back into memory because it was touched. Returns the pages to be read ahead.
-    pub(super) fn fault(&mut self, space: SpaceId, number: u64) -> Option<Range<u64>> {
+    pub(crate) fn fault(&mut self, space: SpaceId, number: u64) -> Option<Range<u64>> {
         self.time += 1;
         let time = self.time;
         let known = self.streams.iter_mut().find(|stream| stream.goes_on_with(space, number));

@@ -30,7 +30,7 @@ const COMM_EXEC: u16 = 1 << 13;
 
 /// What a process did.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Event {
+pub(crate) enum Event {
     /// It touched a page that it could not use at once.
     Fault {
         /// The process.
@@ -55,7 +55,7 @@ pub(super) enum Event {
 }
 
 /// The events.
-pub(super) struct Faults {
+pub struct Faults {
     /// For each processor the faults of a thread that were answered from memory, with a ring.
     samplers: Vec<Sampler>,
     /// Other events, which are in the same rings: faults that waited for a disk, and those of other
@@ -65,14 +65,14 @@ pub(super) struct Faults {
 
 impl Faults {
     /// The events of what the calling thread starts from now on.
-    pub(super) fn of_children() -> io::Result<Self> {
+    pub fn of_children() -> io::Result<Self> {
         let mut faults = Self { samplers: Vec::new(), others: Vec::new() };
         faults.add(None)?;
         Ok(faults)
     }
 
     /// The events of all threads of some processes, and of what these start from now on.
-    pub(super) fn of_processes(processes: &[u32]) -> io::Result<Self> {
+    pub fn of_processes(processes: &[u32]) -> io::Result<Self> {
         let mut faults = Self { samplers: Vec::new(), others: Vec::new() };
         let mut known = HashSet::new();
         // What a thread starts before it has events is found in the next round.
@@ -118,13 +118,13 @@ impl Faults {
     }
 
     /// Switches the events on.
-    pub(super) fn begin(&mut self) -> io::Result<()> {
+    pub(crate) fn begin(&mut self) -> io::Result<()> {
         self.others.iter_mut().try_for_each(Counter::enable)?;
         self.samplers.iter_mut().try_for_each(|sampler| sampler.enable())
     }
 
     /// Switches the events off.
-    pub(super) fn end(&mut self) {
+    pub(crate) fn end(&mut self) {
         for event in &mut self.others {
             let _ = event.disable();
         }
@@ -134,12 +134,12 @@ impl Faults {
     }
 
     /// Bytes of the rings.
-    pub(super) fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         self.samplers.len() * RING_BYTES
     }
 
     /// Hands over all events that have not been read.
-    pub(super) fn drain(&mut self, mut take: impl FnMut(Event)) {
+    pub(crate) fn drain(&mut self, mut take: impl FnMut(Event)) {
         for sampler in &mut self.samplers {
             while let Some(record) = sampler.next_record() {
                 let words = record.to_contiguous();
@@ -164,7 +164,7 @@ impl Faults {
 
     /// Waits until there are some events, one of other descriptors is readable, or it has been long
     /// enough.
-    pub(super) fn wait<'a>(&'a self, others: impl Iterator<Item = BorrowedFd<'a>>, timeout: Duration) {
+    pub(crate) fn wait<'a>(&'a self, others: impl Iterator<Item = BorrowedFd<'a>>, timeout: Duration) {
         let events = self.samplers.iter().map(|sampler| {
             // SAFETY: the sampler has its descriptor open for as long as it is borrowed.
             unsafe { BorrowedFd::borrow_raw(sampler.as_raw_fd()) }
@@ -195,7 +195,7 @@ fn share_ring(event: &Counter, other: &Sampler) -> io::Result<()> {
 }
 
 /// Waits until one of the descriptors is readable, or it has been long enough.
-pub(super) fn wait<'a>(descriptors: impl Iterator<Item = BorrowedFd<'a>>, timeout: Duration) {
+pub(crate) fn wait<'a>(descriptors: impl Iterator<Item = BorrowedFd<'a>>, timeout: Duration) {
     let mut all: Vec<PollFd<'_>> =
         descriptors.map(|descriptor| PollFd::from_borrowed_fd(descriptor, PollFlags::IN)).collect();
     let timeout = Timespec { tv_sec: timeout.as_secs() as i64, tv_nsec: timeout.subsec_nanos().into() };
