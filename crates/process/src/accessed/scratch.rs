@@ -38,7 +38,8 @@ impl ScratchMemory {
         let _ = unsafe { madvise(address as *mut c_void, bytes, Advice::LinuxCold) };
     }
 
-    /// Clears all accessed bits, if the thread has been on [`OneProcessor`] since it mapped this.
+    /// Clears all accessed bits, if the thread has been on
+    /// [`OneProcessor`](super::OneProcessor) since it mapped this.
     pub fn cool(&self) {
         self.advise(Advice::LinuxCold);
     }
