@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use sweephand_pager::RunError;
-use sweephand_pager::watch::WatchError;
+use sweephand_watch::WatchError;
 
 /// The same command line for root, if an error says that root is needed.
 pub(crate) fn hint(error: &anyhow::Error, words: &[OsString]) -> Option<String> {

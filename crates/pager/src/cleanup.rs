@@ -13,7 +13,6 @@
 //! killed: `sweephand-PID-N` among the cgroups (`rmdir`), `sweephand-PID-N.swap` where the backing
 //! store would be (`swapoff`, `rm`), `sweephand-PID-RANDOM` where `run_directory` says (`rm -r`).
 
-use crate::cgroup::Cgroup;
 use crate::run_directory::RunDirectory;
 use std::ffi::OsString;
 use std::fs;
@@ -23,6 +22,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
+use sweephand_process::cgroup::Cgroup;
 
 /// For how long idle processors of this virtual machine look out for work before they halt.
 const HALT_POLL: &str = "/sys/module/haltpoll/parameters/guest_halt_poll_ns";

@@ -4,7 +4,6 @@
 //! Without the right to make a cgroup the pager runs all the same, and the counts say why there is
 //! none.
 
-use crate::cgroup::{Cgroup, CgroupCounts, CgroupError, Contents, Swap};
 use crate::cleanup::Cleanup;
 use crate::error::{RunError, system};
 use crate::limit_keeper::{LimitKeeper, Width};
@@ -12,6 +11,7 @@ use crate::run_directory::RunDirectory;
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::Arc;
+use sweephand_process::cgroup::{Cgroup, CgroupCounts, CgroupError, Contents, Swap};
 
 /// The limit of the cgroup around a program.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -110,7 +110,7 @@ impl Enclosure {
                 counts.limit_bytes = counts.limit_bytes.max(widest);
                 counts
             }
-            Err(reason) => CgroupCounts { missing: Some(reason.clone()), ..Default::default() },
+            Err(reason) => CgroupCounts::without(reason),
         }
     }
 

@@ -1,10 +1,10 @@
 //! Why a run did not start, or did not come to its own end.
 
 use crate::LEAST_BYTES;
-use crate::cgroup::{CgroupError, Contents};
 use crate::program::ProgramError;
 use std::io;
 use std::path::PathBuf;
+use sweephand_process::cgroup::{CgroupError, Contents};
 
 /// Why a run did not start, or did not come to its own end.
 #[derive(Debug, thiserror::Error)]

@@ -4,14 +4,13 @@
 //! the pager. Its swap file is where the pager's backing store would be. An unlimited program
 //! starts as it would without Sweephand.
 
-use crate::cgroup::{Cgroup, Contents, Swap, field};
 use crate::cleanup::Cleanup;
 use crate::error::{RunError, system};
 use crate::fresh_counts::FreshCounts;
 use crate::program::ProgramError;
 use crate::run::{Ended, Running, Watched, check_limit, swap_directory};
 use crate::statistics::{Glance, Statistics};
-use crate::{PAGE_BYTES, swap_file, usage};
+use crate::{PAGE_BYTES, swap_file};
 use std::ffi::OsString;
 use std::fs;
 use std::os::unix::process::ExitStatusExt;
@@ -20,6 +19,8 @@ use std::process::{Child, Command, ExitStatus};
 use std::sync::Arc;
 use std::time::Instant;
 use sweephand_pager_interface::memory::kernel_share;
+use sweephand_process::cgroup::{Cgroup, Contents, Swap, field};
+use sweephand_process::usage;
 use sweephand_program::ownership::{self, OwnershipError};
 
 /// Memory for a program under the kernel.

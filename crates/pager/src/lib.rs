@@ -12,25 +12,21 @@
 //! reports how the program ended. Neither side outlives the other: if this process is killed, the
 //! agents kill their processes.
 //!
-//! A program that can have no agent is paged by the kernel, directed from this process (`swap`).
-//! [`start()`] chooses between the two.
+//! A program that can have no agent is paged by the kernel, directed from this process (`swap`, by
+//! the crate `sweephand-director`). [`start()`] chooses between the two.
 //!
 //! [`KernelRun`] runs a program under the kernel's own paging, for comparison. [`tasks`] runs
-//! several programs under one limit. Limited programs are in a memory cgroup (`cgroup`,
-//! `enclosure`), whether the pager or the kernel pages them. A thread (`limit_keeper`) adjusts the
-//! cgroup's limit to the processes that are alive. Another (`fresh_counts`) has the kernel count in
-//! time what it pages by.
+//! several programs under one limit. Limited programs are in a memory cgroup (`enclosure`), whether
+//! the pager or the kernel pages them. A thread (`limit_keeper`) adjusts the cgroup's limit to the
+//! processes that are alive. Another (`fresh_counts`) has the kernel count in time what it pages by.
 //!
 //! The files that a run's processes open by name are in a directory that only root or the user can
 //! write to (`run_directory`). A separate process (`cleanup`) removes this directory and
 //! the cgroup at the end. `docs/security.md` explains who may do what to a run.
 
-mod accessed;
-mod cgroup;
 mod cleanup;
 mod enclosure;
 mod error;
-mod family;
 mod fresh_counts;
 mod kernel;
 mod launch;
@@ -40,16 +36,12 @@ mod program;
 pub mod recording;
 mod run;
 mod run_directory;
-mod space;
 mod start;
 mod statistics;
 mod swap;
 mod swap_file;
 pub mod tasks;
-mod usage;
-pub mod watch;
 
-pub use cgroup::{CgroupCounts, CgroupError, Contents};
 pub use enclosure::CgroupLimit;
 pub use error::RunError;
 pub use kernel::{KernelMemory, KernelRun};
@@ -63,6 +55,7 @@ pub use sweephand_pager_interface::memory::kernel_share;
 pub use sweephand_pager_interface::memory::{LEAST_BYTES, PAGE_BYTES, memory_for};
 pub use sweephand_pager_interface::recording::LEAST_OBJECT_BYTES;
 pub use sweephand_pager_interface::spec::{LiveSpec, names as live_policies};
+pub use sweephand_process::cgroup::{CgroupCounts, CgroupError, Contents};
 
 /// The most pages to read ahead at once.
 pub const MOST_PREFETCH_PAGES: u32 = 128;

@@ -17,7 +17,6 @@
 //! shared memory comes to an end of it. Under version 2 no process can be kept waiting, so the
 //! limit is as wide as it may become from the start.
 
-use crate::cgroup::{Cgroup, Contents};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::fd::{AsFd, OwnedFd};
 use std::collections::HashMap;
@@ -27,6 +26,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
+use sweephand_process::cgroup::{Cgroup, Contents};
 
 /// How often processes are counted.
 const PERIOD: Duration = Duration::from_millis(100);

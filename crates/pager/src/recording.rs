@@ -10,12 +10,12 @@ mod price;
 pub use price::{NoFaults, check};
 pub use sweephand_pager_interface::recording::Item;
 
+use crate::cleanup;
 use crate::enclosure::{CgroupLimit, Enclosure};
 use crate::error::{RunError, system};
 use crate::launch::{ControlBlock, Library, text};
 use crate::program;
 use crate::run::allow_sanitizers;
-use crate::{cleanup, usage};
 use rustix::fs::{Mode, OFlags};
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -27,6 +27,7 @@ use std::process::{Child, Command, ExitStatus};
 use std::sync::atomic::Ordering::Relaxed;
 use sweephand_pager_interface::control::{Order, RecordingOrder};
 use sweephand_pager_interface::recording as layout;
+use sweephand_process::usage;
 
 /// What is put into an order whose limit means nothing: agents that record page nothing.
 const LIMIT_PAGES: u64 = 1 << 16;

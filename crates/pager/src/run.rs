@@ -1,13 +1,12 @@
 //! A run: the order for the agents, the program as a child, and how both ended.
 
-use crate::accessed::{AccessedBits, ProgramServer};
 use crate::enclosure::Enclosure;
 use crate::error::{RunError, system};
 use crate::launch::{ControlBlock, Library, text};
 use crate::options::{Options, ReferenceBits};
 use crate::program;
 use crate::statistics::{Glance, Statistics};
-use crate::{LEAST_BYTES, MOST_PREFETCH_PAGES, PAGE_BYTES, usage};
+use crate::{LEAST_BYTES, MOST_PREFETCH_PAGES, PAGE_BYTES};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};
@@ -17,6 +16,8 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Instant;
 use sweephand_pager_interface::control::{Control, Order};
 use sweephand_pager_interface::memory::kernel_share;
+use sweephand_process::accessed::{AccessedBits, ProgramServer};
+use sweephand_process::usage;
 use sweephand_uffd::{OpenError, TRACKED, Userfaultfd};
 
 /// How a run ended.

@@ -1,13 +1,13 @@
 //! The counts of a run. `docs/pager.md` explains where each number comes from.
 
-use crate::cgroup::CgroupCounts;
-use crate::usage::Usage;
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use sweephand_pager_interface::control::Counters;
 use sweephand_pager_interface::spec::LiveSpec;
+use sweephand_process::cgroup::CgroupCounts;
+use sweephand_process::usage::Usage;
 
 /// The counts of a run, over all processes of the program. A count is `None` if it is not known.
 ///

@@ -3,7 +3,7 @@
 use crate::{EnoughPages, History, Watching};
 use serde::Serialize;
 use std::fmt;
-use sweephand_pager::PAGE_BYTES;
+use sweephand_pager_interface::memory::PAGE_BYTES;
 use sweephand_results::{bytes, grouped};
 
 /// Memory is enough when the faults on pages that were used before are within this share of the
@@ -108,8 +108,8 @@ impl fmt::Display for LiveAdvice {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::look::UsedPage;
     use std::time::Duration;
-    use sweephand_pager::watch::UsedPage;
 
     #[test]
     fn what_is_enough_lies_between_bounds() {

@@ -22,11 +22,11 @@
 //! Only reuse within the watch counts. Whether the first use of a page would have been a fault
 //! depends on what was before.
 
+use crate::look::{BLOCK_PAGES as SAMPLE_BLOCK_PAGES, Sample, UsedPage};
 use std::collections::BTreeMap;
 use std::mem::take;
 use std::ops::Range;
 use std::time::Duration;
-use sweephand_pager::watch::{BLOCK_PAGES as SAMPLE_BLOCK_PAGES, Sample, UsedPage};
 
 /// Pages of a block of [`History::last`].
 const BLOCK_PAGES: u64 = 512;

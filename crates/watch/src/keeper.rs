@@ -1,11 +1,11 @@
 //! The process that writes the trace of a watch, or of a live recording.
 
+use crate::look::UsedPage;
 use crate::message::{Message, next};
 use std::io::{self, BufRead, Write};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 use sweephand_output::{Output, OutputError, Room};
-use sweephand_pager::watch::UsedPage;
 use sweephand_trace::{AllocKind, EndTotals, Epochs, Error, Metadata, Window, Writer};
 
 /// What the process prints when the trace can be written.

@@ -1,7 +1,7 @@
 //! Watches which pages a running program uses, from outside, in epochs.
 //!
 //! ```text
-//!   Watching   looks once a period (sweephand_pager::watch), and keeps the cost below the budget
+//!   Watching   looks once a period (`look`), and keeps the cost below the budget
 //!      ├──▶ History   working sets, and bounds on the faults in less memory ──▶ LiveAdvice
 //!      └──▶ trace     messages through a pipe ──▶ keep(), in a process of its own ──▶ FILE.swt
 //! ```
@@ -14,6 +14,7 @@ mod advice;
 mod history;
 mod keeper;
 mod live;
+mod look;
 mod message;
 mod pace;
 mod watching;
@@ -22,6 +23,7 @@ pub use advice::LiveAdvice;
 pub use history::{Bounds, EnoughPages, History};
 pub use keeper::{KeepError, READY, keep};
 pub use live::LiveTrace;
+pub use look::{Look, Mapping, Observer, Price, Sample, Seen, UsedPage, WatchError};
 pub use message::TraceSender;
 pub use pace::Pace;
 pub use watching::{Change, Epoch, Options, Watching};

@@ -1,12 +1,12 @@
 //! A live recording's trace: what the agent says, as messages to the process that writes it.
 
 use crate::TraceSender;
+use crate::look::UsedPage;
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::ops::Range;
-use sweephand_pager::PAGE_BYTES;
-use sweephand_pager::recording::Item;
-use sweephand_pager::watch::UsedPage;
+use sweephand_pager_interface::memory::PAGE_BYTES;
+use sweephand_pager_interface::recording::Item;
 
 /// Mappings of this size and more are objects of the trace.
 const LEAST_OBJECT_PAGES: u64 = 10;

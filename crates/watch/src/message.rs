@@ -4,10 +4,10 @@
 //!
 //! The stream can end anywhere. A message that is not complete is not acted upon.
 
+use crate::look::UsedPage;
 use serde::{Deserialize, Serialize};
 use std::io::{self, BufRead, Read, Write};
 use std::ops::Range;
-use sweephand_pager::watch::UsedPage;
 
 /// A message.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]

@@ -4,8 +4,8 @@
 //! the sample that was used. If a look costs more than the budget, the sample becomes thinner. If
 //! the thinnest one that still says something costs too much, looks are further apart.
 
+use crate::look::{Price, Sample};
 use std::time::Duration;
-use sweephand_pager::watch::{Price, Sample};
 
 /// Fewer pages in a sample say too little.
 const LEAST_SAMPLED_PAGES: u64 = 4096;

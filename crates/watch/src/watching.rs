@@ -1,12 +1,13 @@
 //! A watch: looks at a process once a period, and takes in what it finds.
 
+use crate::look::{Look, Mapping, Observer, Price, Sample, Seen, WatchError};
 use crate::{History, Pace, TraceSender};
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::mem::take;
 use std::time::{Duration, Instant};
-use sweephand_pager::watch::{Look, Mapping, Observer, Price, Sample, Seen, WatchError};
-use sweephand_pager::{LEAST_OBJECT_BYTES, PAGE_BYTES};
+use sweephand_pager_interface::memory::PAGE_BYTES;
+use sweephand_pager_interface::recording::LEAST_OBJECT_BYTES;
 
 /// The longest time for which a sample is tried before the first epoch.
 const LONGEST_TRIAL: Duration = Duration::from_secs(1);

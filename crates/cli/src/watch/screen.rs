@@ -8,9 +8,8 @@ use std::collections::VecDeque;
 use std::io::{self, Write};
 use std::time::Duration;
 use sweephand_pager::PAGE_BYTES;
-use sweephand_pager::watch::Mapping;
 use sweephand_results::{Table, bytes, grouped};
-use sweephand_watch::{Bounds, Epoch, History, Watching};
+use sweephand_watch::{Bounds, Epoch, History, Mapping, Watching};
 
 /// Mappings in the summary: those with the most pages in memory. The screen has as many as fit.
 const MAPPINGS: usize = 10;

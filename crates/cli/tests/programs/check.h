@@ -28,7 +28,7 @@
 #define EXPECT(condition) do { if (!(condition)) FAIL("%s (errno %d)", #condition, errno); } while (0)
 
 /* Where the kernel directed keeps the limit, it may refuse a process if memory is short
- * (crates/pager/src/swap/mod.rs): the tests of that backend set this variable, and the programs try
+ * (crates/director/src/lib.rs): the tests of that backend set this variable, and the programs try
  * again for ten seconds, as a shell does. Elsewhere nothing may be refused. */
 #define MAY_BE_REFUSED "FORKS_MAY_BE_REFUSED"
 #define PATIENTLY(call)                                               \

@@ -1,4 +1,4 @@
-//! How an agent asks for accessed bits. `crates/pager/src/accessed` has the BPF program that reads
+//! How an agent asks for accessed bits. `crates/process/src/accessed` has the BPF program that reads
 //! them. The command loads it, and the agent runs it.
 //!
 //! Most programs never page, so the command loads it when the first agent asks for it:

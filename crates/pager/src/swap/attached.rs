@@ -10,18 +10,13 @@
 //! When the process has ended, or is let go, the swap file is switched off. The kernel brings all
 //! pages back then, which takes as much memory as the process had before.
 
-use super::{Director, add, check, no_events};
+use super::directing::{add, check, direct, no_events};
 use crate::cleanup::Cleanup;
 use crate::error::{RunError, system};
-use crate::family;
 use crate::kernel::of_machine;
 use crate::options::Options;
 use crate::run::{Watched, check_limit, swap_directory};
 use crate::statistics::{Glance, Statistics};
-use crate::swap::budget::Budget;
-use crate::swap::director::Parts;
-use crate::swap::faults::Faults;
-use crate::swap::memory::Memory;
 use crate::{PAGE_BYTES, swap_file};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fd::{BorrowedFd, OwnedFd};
@@ -29,6 +24,8 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Instant;
+use sweephand_director::{Budget, Direction, Faults, Order};
+use sweephand_process::family;
 use sweephand_program::ownership;
 
 /// A running process whose memory is limited.
@@ -38,7 +35,7 @@ pub struct AttachedRun {
     end: OwnedFd,
     /// Whether `wait` has ended, for whichever reason.
     is_over: AtomicBool,
-    director: Director,
+    director: Direction,
     options: Options,
     cleanup: Cleanup,
     started: Instant,
@@ -77,17 +74,15 @@ impl AttachedRun {
         let cleanup =
             Cleanup::start(None, Some(&swap), None).map_err(system("/bin/sh: cannot be started".into()))?;
         swap_file::create(&swap)?;
-        let director = Director::start(|stop, counts| Parts {
-            memory: Memory::new(bits),
+        let director = direct(Order {
+            bits,
             faults,
             budget: Budget::of_family(process, options.limit_bytes),
-            spec: options.policy.clone(),
+            policy: options.policy.clone(),
             prefetch_pages: options.prefetch_pages,
             // The process has no limit but the director's.
             by_turns: false,
             process,
-            stop,
-            counts,
         })?;
         let before = Before {
             faults: family::faults(process).unwrap_or_default(),

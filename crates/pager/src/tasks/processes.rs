@@ -6,7 +6,6 @@ use super::link::{Call, Heard, Link, Switchboard, processor_ns};
 use super::options::TaskOptions;
 use super::statistics::TasksStatistics;
 use super::watch::TasksWatch;
-use crate::cgroup::CgroupError;
 use crate::enclosure::Enclosure;
 use crate::error::{RunError, system};
 use crate::launch::{ControlBlock, Library, text};
@@ -25,6 +24,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use sweephand_pager_interface::control::Order;
 use sweephand_pager_interface::memory::kernel_share;
+use sweephand_process::cgroup::CgroupError;
 
 /// Words that an agent may leave unread, besides those that its pages and frames account for. A
 /// process that leaves more is not one of our agents.

@@ -1,8 +1,8 @@
 //! The counts of a run of tasks.
 
-use crate::cgroup::CgroupCounts;
 use std::sync::atomic::Ordering::Relaxed;
 use sweephand_pager_interface::control::Counters;
+use sweephand_process::cgroup::CgroupCounts;
 
 /// Counts of a task, over all of its processes. Each field is written out under its own name, in
 /// this order, so they are not grouped.

@@ -1,0 +1,45 @@
+//! What the director needs.
+
+use crate::budget::Budget;
+use crate::counts::Counts;
+use crate::faults::Faults;
+use crate::memory::Memory;
+use rustix::fd::OwnedFd;
+use std::sync::{Arc, Mutex};
+use sweephand_pager_interface::spec::LiveSpec;
+use sweephand_process::accessed::ProcessBits;
+
+/// What the director directs, and how.
+#[derive(Debug)]
+pub struct Order {
+    /// Reads the accessed bits of the program's processes: see [`check`](crate::check).
+    pub bits: ProcessBits,
+    /// Reports their page faults.
+    pub faults: Faults,
+    /// Their memory.
+    pub budget: Budget,
+    /// The policy, which has been checked.
+    pub policy: LiveSpec,
+    /// Most pages to read ahead at once.
+    pub prefetch_pages: u32,
+    /// Whether the kernel chooses, too, and the faster of the two goes on.
+    pub by_turns: bool,
+    /// The first process of the program.
+    pub process: u32,
+}
+
+/// What the director has while it works.
+pub(crate) struct Parts {
+    pub(crate) memory: Memory,
+    pub(crate) faults: Faults,
+    pub(crate) budget: Budget,
+    pub(crate) spec: LiveSpec,
+    pub(crate) prefetch_pages: u32,
+    /// Whether the kernel chooses, too, and the faster of the two goes on.
+    pub(crate) by_turns: bool,
+    /// The first process of the program.
+    pub(crate) process: u32,
+    /// Readable when it is time to end.
+    pub(crate) stop: OwnedFd,
+    pub(crate) counts: Arc<Mutex<Counts>>,
+}
