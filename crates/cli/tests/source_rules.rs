@@ -1,14 +1,14 @@
 //! Rules for the sources: no module of a crate imports, directly or through others, a module that
 //! imports it. So each can be read, and tested, with what it uses, and data flows one way.
 //!
-//! An import is a path that begins with `crate::`, `super::`, `self::` or the name of a module of
-//! this one's own, in a `use` or in code. One of a name that a module has from another, as
-//! `crate::Name` where the root says `pub use module::Name`, is an import of that other. So is a
-//! star, for each of those names that the code has. Test modules do not count: they may use what is
-//! above them. Neither do `mod`, and `pub use` of a module's own parts whose names its code does not
-//! have: a crate's root and a folder's `mod.rs` name what they consist of.
+//! An import is a path that begins with `crate::`, `super::`, `self::` or the name of one of the
+//! module's own parts, in a `use` or in code. If the root says `pub use module::Name`, a module
+//! that uses `crate::Name` imports `module`. A star imports those names of a module that the code
+//! uses. Test modules do not count: they may use what is above them. Neither do `mod`, and `pub use`
+//! of a part whose names the module's own code does not use: a crate's root and a folder's `mod.rs`
+//! name what they consist of.
 //!
-//! So it is with the C files of the recorder, by the functions and variables that they use.
+//! The same holds for the C files of the recorder, by the functions and variables that they use.
 //!
 //! In the crates of [`IN_ORDER`], the table at the head of each folder is in the order of imports,
 //! and so are the folders.
@@ -762,7 +762,7 @@ fn a_circle_is_found_between_a_module_and_its_own_parts() {
     assert_eq!(of_a("mod b; use self::b::B as C; pub struct Shared;"), both);
     assert_eq!(of_a("mod b; pub struct Shared; fn f() -> u32 { b::f() }"), both);
     assert_eq!(of_a("mod b; pub use b::B; pub struct Shared(B);"), both);
-    // A table of contents imports nothing, and neither do another module's and another crate's part.
+    // A table of contents imports nothing, and neither does a part of another module or crate.
     assert_eq!(of_a("mod b; pub use b::{B, b, f as g}; pub struct Shared;"), []);
     assert_eq!(of_a("mod b; use crate::b::B; use other::b::B; pub struct Shared;"), []);
     assert_eq!(of_a("mod b; use other::{b::B, c}; pub struct Shared;"), []);

@@ -40,7 +40,7 @@ impl Turns {
         Self::Tried { trials, began: now, users, due: now, refaults: 0 }
     }
 
-    /// Whether the policy is to choose now. Looks at the program, if it is time.
+    /// Whether it is the policy's turn. Looks at the program, if it is time.
     pub(crate) fn is_policys(&mut self, budget: &Budget) -> bool {
         let Self::Tried { trials, began, users, due, refaults } = self else { return true };
         let now = Instant::now();

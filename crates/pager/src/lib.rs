@@ -18,7 +18,8 @@
 //! [`KernelRun`] runs a program under the kernel's own paging, for comparison. [`tasks`] runs
 //! several programs under one limit. Limited programs are in a memory cgroup (`enclosure`), whether
 //! the pager or the kernel pages them. A thread (`limit_keeper`) adjusts the cgroup's limit to the
-//! processes that are alive. Another (`fresh_counts`) has the kernel count in time what it pages by.
+//! processes that are alive. Another (`fresh_counts`) keeps the counts up to date by which the
+//! kernel pages.
 //!
 //! The files that a run's processes open by name are in a directory that only root or the user can
 //! write to (`run_directory`). A separate process (`cleanup`) removes this directory and

@@ -1,5 +1,5 @@
-//! How an agent asks for accessed bits. `crates/process/src/accessed` has the BPF program that reads
-//! them. The command loads it, and the agent runs it.
+//! How an agent asks for accessed bits. A BPF program (`crates/process/src/accessed`) reads them.
+//! The command loads it, and the agent runs it.
 //!
 //! Most programs never page, so the command loads it when the first agent asks for it:
 //!
