@@ -4,9 +4,9 @@
 //! An import is a path that begins with `crate::`, `super::`, `self::` or the name of one of the
 //! module's own parts, in a `use` or in code. If the root says `pub use module::Name`, a module
 //! that uses `crate::Name` imports `module`. A star imports those names of a module that the code
-//! uses. Test modules do not count: they may use what is above them. Neither do `mod`, and `pub use`
-//! of a part whose names the module's own code does not use: a crate's root and a folder's `mod.rs`
-//! name what they consist of.
+//! uses. Test modules do not count: they may use what is above them. Neither do `mod`, nor
+//! `pub use` of a part whose names the module's own code does not use: a crate's root and a
+//! folder's `mod.rs` name what they consist of.
 //!
 //! The same holds for the C files of the recorder, by the functions and variables that they use.
 //!
