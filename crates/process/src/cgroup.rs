@@ -1,5 +1,5 @@
-//! A memory cgroup around the program and its pager. In it, the kernel counts what both use
-//! together.
+//! A memory cgroup around processes: a program, and what pages it. In it, the kernel counts what
+//! they use together.
 //!
 //! ```text
 //!   v1   mount/OWN/sweephand-PID-N              where this process is itself
@@ -7,10 +7,10 @@
 //! ```
 //!
 //! A cgroup counts more than a pager does: page tables, kernel stacks, and cached pages of files
-//! that its processes read first. So `kernel_share` is added to the memory that the user asks
-//! for. Under the kernel's paging, the sum is the cgroup's limit. Under the pager it is each
-//! process's budget, and the cgroup's limit follows the processes that are alive: `limit_keeper`
-//! sets it, or the supervisor of tasks.
+//! that its processes read first. So `sweephand_pager_interface::memory::kernel_share` is added to
+//! the memory that the user asks for. Under the kernel's paging, the sum is the cgroup's limit.
+//! Under the pager it is each process's budget, and `sweephand-pager` changes the cgroup's limit
+//! with the processes that are alive.
 //!
 //! When the cgroup hits its limit, the kernel reclaims cached files. Swap is off in the cgroup of a
 //! paged program, so the kernel can take nothing else there. If that is not enough, it kills a
@@ -120,7 +120,7 @@ enum Version {
     V2,
 }
 
-/// A memory cgroup. The code that makes one also arranges its removal; see `cleanup`.
+/// A memory cgroup. The code that makes one also has to remove it.
 #[derive(Debug)]
 pub struct Cgroup {
     version: Version,

@@ -8,10 +8,15 @@
 //! | `cgroup` | a memory cgroup around processes: its limit, and what the kernel counts in it |
 //! | `usage` | what a program that has ended has used, and what a thread has |
 //!
-//! Nothing is loaded into a process, and it is not stopped.
+//! Nothing is loaded into a process. It waits only if it reaches the limit of its cgroup.
 
 pub mod accessed;
 pub mod cgroup;
 pub mod family;
 pub mod space;
 pub mod usage;
+
+/// The examples of README.md, which `cargo test --doc` compiles and runs.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

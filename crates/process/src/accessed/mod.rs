@@ -1,8 +1,8 @@
-//! Accessed bits: a BPF program that tells a process which of its own pages the processor has used.
+//! Accessed bits: BPF programs that tell which pages the processor has used.
 //!
 //! The processor sets a bit in the page table when it uses a page. The kernel shows these bits to
 //! nobody, but a BPF program may read kernel memory. The command loads such a program and gives it
-//! to the agents. It walks the page table of the process that runs it, and gives back nothing but
+//! to the agents of paged programs. It walks the page table of the process that runs it, and gives back nothing but
 //! bits. So an agent cannot read the kernel with it, nor another process.
 //!
 //! ```text
