@@ -161,8 +161,8 @@ Bool contexts_lost(void); /* there was no room for a path, or for its callers */
 void places_open(Bool stacks, Bool code);
 void places_restart(void);
 void places_end(void); /* says in the stream if some are missing */
-UInt place_here(ThreadId tid); /* 0: not wanted; otherwise as the next ones take it */
-UInt place_of_code(Addr code); /* so, too */
+UInt place_here(ThreadId tid); /* a place, for the functions below; 0: not wanted */
+UInt place_of_code(Addr code); /* the same, of this code */
 void place_of_object(UInt place);
 void place_of_references(UInt place);
 ULong place_number(UInt place); /* in the stream, where it is from then on */

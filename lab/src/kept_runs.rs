@@ -9,7 +9,7 @@ use sweephand_machine::Outcome;
 #[derive(Debug, Default)]
 pub(crate) struct KeptRuns {
     pub(crate) known: HashMap<String, (String, Outcome)>,
-    /// Those that were asked for since [`Lab::take_cells`].
+    /// Those that were asked for since [`Lab::take_cells`](crate::Lab::take_cells).
     pub(crate) used: BTreeMap<String, (String, Outcome)>,
     /// One in this many of the outcomes that were kept from before is run again; 0 for none.
     pub(crate) check_one_in: u64,

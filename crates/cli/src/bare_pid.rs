@@ -61,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_that_are_no_process_are_left_alone() {
+    fn numbers_that_are_not_a_bare_pid_are_left_alone() {
         for line in [
             "sweephand watch --pid 4711",
             "sweephand run --prefetch 4711 -m 4711 -- 4711",

@@ -417,7 +417,7 @@ fn what_cannot_be_compared_is_told_in_one_line() {
 /// As another user: no cgroup, so the pager does without and says why, and the others say that they
 /// cannot.
 #[test]
-fn run_without_root_is_refused_with_the_reason() {
+fn without_root_the_kernel_refuses_and_the_pager_runs_without_a_cgroup() {
     if !rustix::process::geteuid().is_root() {
         return skip(Need::Root, "changing the user");
     }

@@ -18,9 +18,9 @@ const MOST_WAY_PART: u64 = 8;
 const LEAST_WAY_BYTES: u64 = 1 << 20;
 /// Pages that the kernel charges in advance for each processor. They count, but nobody has them.
 const ADVANCE_PAGES: u64 = 64;
-/// The room grows by this part of what was taken against the policy's choice, and shrinks by the
-/// second part of itself each time.
+/// Each time, the room grows by this part of what was taken against the policy's choice...
 const OVERRULED_PART: u64 = 4;
+/// ... and loses this part of itself.
 const SHRINK_PART: u64 = 128;
 /// While this part of the limit is free, the program fits.
 const NEARLY_FULL_PART: u64 = 8;
@@ -109,7 +109,7 @@ impl Budget {
         }
     }
 
-    /// How far the program has come, at so much time by the clock. `users`: what has been seen of
+    /// How far the program has come, at the time `clock`. `users`: what has been seen of
     /// its processes. Without a cgroup, nobody counts what they wait for.
     pub(crate) fn progress(&self, clock: Duration, users: &mut UserTimes) -> Progress {
         let names = ["pgmajfault", "workingset_refault_anon"];
@@ -154,7 +154,7 @@ impl Budget {
         charged + free > self.limit_bytes
     }
 
-    /// The director itself takes so much memory. The processes have what is left of the limit.
+    /// The director itself takes memory. The processes have what is left of the limit.
     pub(crate) fn set_own_bytes(&mut self, own_bytes: usize) {
         let own_bytes =
             (own_bytes as u64).next_multiple_of(OWN_STEP_BYTES).min(self.limit_bytes / LEAST_OWN_PART);

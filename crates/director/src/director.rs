@@ -199,8 +199,8 @@ impl Director {
         })
     }
 
-    /// Has the one choose whose turn it is: the policy if processes wait for memory, because the
-    /// kernel has given up then.
+    /// Lets whoever's turn it is choose. If processes wait for memory, the kernel has given up, and
+    /// the policy chooses.
     fn change_turns(&mut self) {
         if self.turns.is_policys(&self.parts.budget) || self.short_since.is_some() {
             self.take_over();

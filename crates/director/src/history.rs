@@ -405,7 +405,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_recalled_is_foreseen_and_says_nothing_of_the_payoff() {
+    fn recalled_pages_are_foreseen_and_do_not_count_as_returns() {
         let mut history = History::new(10_000, 128);
         assert!((0..4000).all(|page| history.recall(PageId(page))));
         let (used, _) = run(&mut history, 0..2000);

@@ -149,8 +149,8 @@ impl Trials {
         }
     }
 
-    /// Who chooses from now on.
-    pub(crate) fn look(&mut self, now: Progress) -> Chooser {
+    /// Decides who chooses from now on.
+    pub(crate) fn look(&mut self, now: Progress) {
         let stretch = now.since(self.start);
         match self.phase {
             Phase::Holder if stretch.user >= STRETCH => self.holder_has_done(stretch, now),
@@ -173,10 +173,9 @@ impl Trials {
                 }
             }
         }
-        self.chooser()
     }
 
-    /// Who is to choose since the last look.
+    /// Who chooses, by the last look.
     pub(crate) fn chooser(&self) -> Chooser {
         match self.phase {
             Phase::Holder => self.holder,
@@ -218,6 +217,11 @@ impl Trials {
 mod tests {
     use super::*;
 
+    fn looked(trials: &mut Trials, now: Progress) -> Chooser {
+        trials.look(now);
+        trials.chooser()
+    }
+
     /// A program that computes `kernel` and `policy` parts of the time under each of the two.
     /// Returns the user time that it had under the policy in `seconds`, of all user time.
     fn share(
@@ -237,7 +241,7 @@ mod tests {
             if chooser == Chooser::Policy {
                 by_policy += user.as_secs_f64();
             }
-            chooser = trials.look(now);
+            chooser = looked(&mut trials, now);
         }
         by_policy / now.user.as_secs_f64()
     }
@@ -281,7 +285,7 @@ mod tests {
             waits: second * 10_000,
             refaults: second * 100_000,
         };
-        assert!((0..100).all(|second| trials.look(at(second)) == Chooser::Kernel));
+        assert!((0..100).all(|second| looked(&mut trials, at(second)) == Chooser::Kernel));
     }
 
     #[test]
@@ -294,7 +298,7 @@ mod tests {
             now.user += step / if chooser == Chooser::Kernel { 4 } else { 2 };
             now.waits += 5000;
             now.refaults += 50_000;
-            chooser = trials.look(now);
+            chooser = looked(&mut trials, now);
             by_policy += u32::from(chooser == Chooser::Policy);
         }
         assert!(by_policy > 75, "{by_policy}");
@@ -311,7 +315,7 @@ mod tests {
             now.user += Duration::from_millis(10) / if is_short { slow } else { 1 };
             now.waits += if is_short { 100 } else { 0 };
             now.refaults += if is_short { 1000 } else { 0 };
-            chooser = trials.look(now);
+            chooser = looked(&mut trials, now);
             turns[usize::from(chooser == Chooser::Policy)] += u32::from(!is_short);
         }
         assert!(turns[0] > 0, "the policy is no faster now, and the kernel is tried: {turns:?}");
@@ -336,9 +340,9 @@ mod tests {
             waits: clock * 10,
             refaults: clock * 100,
         };
-        assert_eq!(trials.look(at(500, 100)), Chooser::Kernel);
-        assert_eq!(trials.look(at(1500, 200)), Chooser::Policy, "the second stretch takes 1 s");
-        assert_eq!(trials.look(at(2400, 210)), Chooser::Policy);
-        assert_eq!(trials.look(at(2510, 220)), Chooser::Kernel, "twice as long as 50 ms would take");
+        assert_eq!(looked(&mut trials, at(500, 100)), Chooser::Kernel);
+        assert_eq!(looked(&mut trials, at(1500, 200)), Chooser::Policy, "the second stretch takes 1 s");
+        assert_eq!(looked(&mut trials, at(2400, 210)), Chooser::Policy);
+        assert_eq!(looked(&mut trials, at(2510, 220)), Chooser::Kernel, "twice as long as 50 ms would take");
     }
 }

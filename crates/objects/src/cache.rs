@@ -15,7 +15,7 @@ pub enum Access {
     Passed,
 }
 
-/// A cache of a number of bytes under a policy.
+/// A cache with a capacity in bytes, under a policy.
 pub struct SizedCache {
     policy: Box<dyn SizedPolicy + Send>,
     capacity_bytes: u64,

@@ -170,8 +170,8 @@ impl Tenancy {
 /// up to all of them. Returns the steps of each, together at most all. Costs tenants x steps^2.
 pub fn divide(curves: &[Vec<u64>]) -> Vec<usize> {
     let Some(most) = curves.first().map(|curve| curve.len() - 1) else { return Vec::new() };
-    // By steps: the least sum that the tenants so far can have with them. And how many of these
-    // steps the last tenant has then.
+    // `least[steps]` is the least sum of the tenants so far; `chosen` has the steps of the last of
+    // them in it.
     let mut least = vec![0_u64; most + 1];
     let mut chosen: Vec<Vec<u32>> = Vec::new();
     for curve in curves {

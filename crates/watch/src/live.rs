@@ -6,10 +6,10 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::ops::Range;
 use sweephand_pager_interface::memory::PAGE_BYTES;
-use sweephand_pager_interface::recording::Item;
+use sweephand_pager_interface::recording::{Item, LEAST_OBJECT_BYTES};
 
 /// Mappings of this size and more are objects of the trace.
-const LEAST_OBJECT_PAGES: u64 = 10;
+const LEAST_OBJECT_PAGES: u64 = LEAST_OBJECT_BYTES as u64 / PAGE_BYTES;
 
 /// The trace of a process that is being recorded.
 #[derive(Debug)]

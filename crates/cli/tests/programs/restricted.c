@@ -111,8 +111,12 @@ static void addresses(int resource)
 static void descriptors(void)
 {
     limit(RLIMIT_NOFILE, 3, 3);
+    /* Not even root may have as many as this. */
+    struct rlimit most = { RLIM_INFINITY, RLIM_INFINITY }, now;
+    EXPECT(setrlimit(RLIMIT_NOFILE, &most) == -1 && errno == EPERM);
     go_on();
     fork_and_go_on();
+    EXPECT(!getrlimit(RLIMIT_NOFILE, &now) && now.rlim_cur == 3 && now.rlim_max == 3);
     EXPECT(open("/dev/null", O_RDONLY) == -1 && errno == EMFILE);
 }
 

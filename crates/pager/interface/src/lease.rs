@@ -66,7 +66,7 @@ numbered! {
         /// This many frames are needed beyond those granted. The answer ends with
         /// [`Instruction::Answered`].
         Ask = 7,
-        /// This many frames are the pager's own, or the kernel fills them without a fault.
+        /// This many frames belong to the pager, or are filled by the kernel without a fault.
         Own = 8,
         /// A fork is coming: with this message comes the command's end of a socket for the child's
         /// agent.
@@ -184,6 +184,7 @@ mod tests {
             assert_eq!(Instruction::parse(order.word(operand)), Some((order, operand as u32)));
         }
         assert_eq!((Report::parse(0), Instruction::parse(u32::MAX)), (None, None));
+        assert_eq!((Report::of(0), Instruction::of(0)), (None, None), "0 is what new memory holds");
     }
 
     #[test]

@@ -46,8 +46,8 @@
 //! |---|---|
 //! | `server` | hands the program to the agents that ask for it |
 //! | `own_bits` | the program for agents: accessed bits of the process that runs it |
-//! | `process_bits` | the program that directs: accessed bits of any process |
-//! | `table_bits` | the program that watches: whole tables of any process |
+//! | `process_bits` | the program for directing: accessed bits of any process |
+//! | `table_bits` | the program for watching: whole tables of any process |
 //! | `walk` | their instructions |
 //! | `layout` | where page tables are |
 //! | `btf` | the kernel's description of its types |

@@ -321,7 +321,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn seen_has_a_bit_for_each_intercepted_call() {
+    fn seen_has_bits_for_intercepted_calls_and_no_others() {
         let is_seen = |number: u32| SEEN[number as usize / 64] >> (number % 64) & 1 != 0;
         assert!(is_seen(raw::__NR_prctl) && is_seen(raw::__NR_seccomp));
         assert!(!is_seen(raw::__NR_openat) && !is_seen(raw::__NR_futex));

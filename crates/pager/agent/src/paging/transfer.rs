@@ -269,8 +269,7 @@ fn store_failed(pager: &Pager, what: &str, error: Errno) -> ! {
     }
 }
 
-/// Handles the requests that are complete. Ends because handling one starts none, or does it at
-/// once, which cannot be cancelled.
+/// Handles the requests that are complete. Ends because handling one makes no new completion.
 pub(crate) fn reap(pager: &mut Pager) {
     while let Some(completion) = pager.disk.io.reap(false) {
         complete(pager, completion);

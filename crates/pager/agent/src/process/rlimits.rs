@@ -5,7 +5,7 @@
 //!
 //! | limit | in the kernel |
 //! |---|---|
-//! | address space, data | what the program may have, and what the pager has reserved at that time (`own`), which is all that it will need for so much memory |
+//! | address space, data | what the program may have, and what the pager has reserved at that time (`own`), which is all that it will need for this memory |
 //! | cores | 1 byte once memory is paged: the kernel then writes no core, where pages that are paged out would be zeros |
 //! | descriptors, file size | the soft limit is the program's; the hard limit stays, so that the agent can raise the soft one for the moment that it opens a file or writes to the store |
 //!
@@ -27,7 +27,7 @@ const INFINITY: u64 = u64::MAX;
 const DESCRIPTORS: u64 = 256;
 /// The limit with which the kernel writes no core, whether to a file or to a pipe.
 const NO_CORE: u64 = 1;
-/// How often a write that is too large for its file is done before it counts as failed.
+/// How often a write that meets a limit of file sizes is tried before it counts as failed.
 const WRITES: usize = 8;
 /// The capability to raise a hard limit.
 const CAP_SYS_RESOURCE: u32 = 24;
@@ -128,7 +128,7 @@ fn is_privileged() -> bool {
 fn has_capability(number: u32) -> bool {
     let header = [0x2008_0522_u32, 0];
     let mut data = [[0_u32; 3]; 2];
-    // SAFETY: capget(2) with a header of this version writes so much.
+    // SAFETY: capget(2) with a header of this version writes this much.
     let result =
         unsafe { call(raw::__NR_capget, [header.as_ptr() as usize, data.as_mut_ptr() as usize, 0, 0, 0, 0]) };
     result == 0 && data[0][0] >> number & 1 != 0
@@ -165,15 +165,12 @@ fn set(kept: &Kept, wanted: Limit) -> Result<(), Errno> {
     let choices = [Limit { soft, hard }, Limit { soft: soft.min(kernel.hard), hard: kernel.hard }];
     // A hard limit that is raised is as the kernel allows it, or not at all.
     let choices = &choices[..if wanted.hard > now.hard { 1 } else { 2 }];
-    for &limit in choices {
-        // The agent may lower the limit again just after it is set. So it has to know it before.
-        kept.note(wanted, limit);
-        if kernels(kept.resource, Some(limit)).is_ok() {
-            return Ok(());
-        }
-    }
-    kept.note(now, kernel);
-    Err(Errno::PERM)
+    let made = choices.iter().find(|&&limit| kernels(kept.resource, Some(limit)).is_ok());
+    let made = *made.ok_or(Errno::PERM)?;
+    kept.note(wanted, made);
+    // The agent may have put back the limit of before, because it did not know of this one yet.
+    let _ = kernels(kept.resource, Some(made));
+    Ok(())
 }
 
 /// `prlimit`, with the kernel's numbers and results.
@@ -316,13 +313,21 @@ pub(crate) fn without<R>(what: Raised, work: impl FnOnce() -> R) -> R {
     };
     let _ = kernels(kept.resource, Some(Limit { soft: hard, hard }));
     let result = work();
-    // The program may have set another meanwhile.
-    let now = match kept.is_set.load(Ordering::Acquire) {
+    // The program may set another meanwhile, also while this one is put back. Ends: each round
+    // takes another call of the program.
+    let wanted = || match kept.is_set.load(Ordering::Acquire) {
         true => load(&kept.kernel),
         false => before,
     };
-    let _ = kernels(kept.resource, Some(now));
-    result
+    let mut limit = wanted();
+    loop {
+        let _ = kernels(kept.resource, Some(limit));
+        let now = wanted();
+        if now == limit {
+            return result;
+        }
+        limit = now;
+    }
 }
 
 /// Writes to a file of the pager's, of whatever size. The program can set a limit just when it is

@@ -818,82 +818,28 @@ fn lock(start: usize, length: usize, is_locked: bool) -> isize {
     0
 }
 
+/// What came of an `mremap`.
+enum Remapped {
+    Not(isize),
+    InPlace,
+    Shrunk(Vec<ContextId>),
+    Moved { to: usize, early: Vec<ContextId>, moved: Vec<ContextId>, late: Vec<(ContextId, usize)> },
+}
+
 fn mremap(old: usize, old_length: usize, length: usize, flags: u32, new: usize) -> isize {
     let (old_length, length) = (whole(old_length), whole(length));
-    let (is_fixed, may_move) = (flags & raw::MREMAP_FIXED != 0, flags & raw::MREMAP_MAYMOVE != 0);
-    enum Made {
-        Not(isize),
-        InPlace,
-        Shrunk(Vec<ContextId>),
-        Moved { to: usize, early: Vec<ContextId>, moved: Vec<ContextId>, late: Vec<(ContextId, usize)> },
-    }
-    let made = with(|world| {
-        let space = world.space();
+    let remapped = with(|world| {
         world.log(|| format!("mremap {old:#x} +{old_length:#x} to +{length:#x} flags {flags} at {new:#x}"));
-        let World { memory, model, .. } = world;
-        if is_fixed && new < old + old_length && old < new + length {
-            return Made::Not(refused(Errno::INVAL));
-        }
-        let area = memory.spaces[space].area(old).map(|(_, area)| area);
-        let Some(area) = area.filter(|area| area.end >= old + old_length.min(length)) else {
-            return Made::Not(refused(Errno::FAULT));
-        };
-        if !is_fixed && length <= old_length {
-            if length == old_length {
-                return Made::InPlace;
-            }
-            return Made::Shrunk(unmap(memory, model, space, old + length, old + old_length));
-        }
-        if area.end < old + old_length {
-            return Made::Not(refused(Errno::FAULT));
-        }
-        let behind = old + old_length;
-        let is_free = length > old_length && memory.spaces[space].areas_in(behind, old + length).is_empty();
-        if !is_fixed && area.end == behind && is_free && old + length <= TOP {
-            memory.spaces[space].map(behind, Area { end: old + length, ..area });
-            if space == 0 {
-                model.forget(behind, old + length);
-            }
-            return Made::InPlace;
-        }
-        if !may_move {
-            return Made::Not(refused(Errno::NOMEM));
-        }
-        let early = match is_fixed {
-            true => unmap(memory, model, space, new, new + length),
-            false => Vec::new(),
-        };
-        // Shrinking, with a place named, begins with what is cut off.
-        let mut cut = Vec::new();
-        if length < old_length {
-            cut = unmap(memory, model, space, old + length, old + old_length);
-        }
-        let kept = old_length.min(length);
-        let to = if is_fixed { new } else { memory.spaces[space].gap_below(TOP, length) };
-        let moved = memory.contexts_in(space, old, old + kept, EVENT_REMAP);
-        prepare(memory, &moved);
-        memory.spaces[space].map(to, Area { end: to + length, ..area });
-        memory.move_table(space, old, to, kept);
-        if space == 0 {
-            model.forget(to, to + length);
-            model.relocate(old, to, kept);
-        }
-        // What is left of the old mapping is unmapped, and that is told as well.
-        let left = memory.contexts_in(space, old, old + kept, EVENT_UNMAP);
-        prepare(memory, &left);
-        memory.unmap(space, old, old + kept);
-        let cut = cut.into_iter().map(|context| (context, old + kept));
-        let late = cut.chain(left.into_iter().map(|context| (context, old))).collect();
-        Made::Moved { to, early, moved, late }
+        remap(world, old, old_length, length, flags, new)
     });
-    match made {
-        Made::Not(result) => result,
-        Made::InPlace => old as isize,
-        Made::Shrunk(contexts) => {
+    match remapped {
+        Remapped::Not(result) => result,
+        Remapped::InPlace => old as isize,
+        Remapped::Shrunk(contexts) => {
             tell_unmapped(contexts, old + length, old + old_length);
             old as isize
         }
-        Made::Moved { to, early, moved, late } => {
+        Remapped::Moved { to, early, moved, late } => {
             tell_unmapped(early, to, to + length);
             let kept = old_length.min(length);
             moved.into_iter().for_each(|context| tell(context, Told::Remap { from: old, to, length: kept }));
@@ -904,6 +850,85 @@ fn mremap(old: usize, old_length: usize, length: usize, flags: u32, new: usize) 
             to as isize
         }
     }
+}
+
+/// Decides whether a mapping stays where it is, shrinks or moves, and does it.
+fn remap(
+    world: &mut World,
+    old: usize,
+    old_length: usize,
+    length: usize,
+    flags: u32,
+    new: usize,
+) -> Remapped {
+    let (is_fixed, may_move) = (flags & raw::MREMAP_FIXED != 0, flags & raw::MREMAP_MAYMOVE != 0);
+    let space = world.space();
+    let World { memory, model, .. } = world;
+    if is_fixed && new < old + old_length && old < new + length {
+        return Remapped::Not(refused(Errno::INVAL));
+    }
+    let area = memory.spaces[space].area(old).map(|(_, area)| area);
+    let Some(area) = area.filter(|area| area.end >= old + old_length.min(length)) else {
+        return Remapped::Not(refused(Errno::FAULT));
+    };
+    if !is_fixed && length <= old_length {
+        if length == old_length {
+            return Remapped::InPlace;
+        }
+        return Remapped::Shrunk(unmap(memory, model, space, old + length, old + old_length));
+    }
+    if area.end < old + old_length {
+        return Remapped::Not(refused(Errno::FAULT));
+    }
+    let behind = old + old_length;
+    let is_free = length > old_length && memory.spaces[space].areas_in(behind, old + length).is_empty();
+    if !is_fixed && area.end == behind && is_free && old + length <= TOP {
+        memory.spaces[space].map(behind, Area { end: old + length, ..area });
+        if space == 0 {
+            model.forget(behind, old + length);
+        }
+        return Remapped::InPlace;
+    }
+    if !may_move {
+        return Remapped::Not(refused(Errno::NOMEM));
+    }
+    move_mapping(world, area, old, old_length, length, is_fixed.then_some(new))
+}
+
+/// Moves a mapping to `new`, or to where there is room. `area` is the mapping.
+fn move_mapping(
+    world: &mut World,
+    area: Area,
+    old: usize,
+    old_length: usize,
+    length: usize,
+    new: Option<usize>,
+) -> Remapped {
+    let space = world.space();
+    let World { memory, model, .. } = world;
+    let early = new.map_or_else(Vec::new, |new| unmap(memory, model, space, new, new + length));
+    // Shrinking, with a place named, begins with what is cut off.
+    let mut cut = Vec::new();
+    if length < old_length {
+        cut = unmap(memory, model, space, old + length, old + old_length);
+    }
+    let kept = old_length.min(length);
+    let to = new.unwrap_or_else(|| memory.spaces[space].gap_below(TOP, length));
+    let moved = memory.contexts_in(space, old, old + kept, EVENT_REMAP);
+    prepare(memory, &moved);
+    memory.spaces[space].map(to, Area { end: to + length, ..area });
+    memory.move_table(space, old, to, kept);
+    if space == 0 {
+        model.forget(to, to + length);
+        model.relocate(old, to, kept);
+    }
+    // What is left of the old mapping is unmapped, and that is told as well.
+    let left = memory.contexts_in(space, old, old + kept, EVENT_UNMAP);
+    prepare(memory, &left);
+    memory.unmap(space, old, old + kept);
+    let cut = cut.into_iter().map(|context| (context, old + kept));
+    let late = cut.chain(left.into_iter().map(|context| (context, old))).collect();
+    Remapped::Moved { to, early, moved, late }
 }
 
 fn madvise(start: usize, length: usize, advice: u32) -> isize {

@@ -85,71 +85,36 @@ const KERNELS_PAGES: usize = 192 + 2 * 7;
 
 impl Setting {
     fn of(seed: u64) -> Self {
-        let mut random = SplitMix64::new(seed);
-        let mut below = |bound: u64| random.below(bound);
+        let random = &mut SplitMix64::new(seed);
         let policies: Vec<&str> = spec::names().collect();
-        let policy = policies[below(policies.len() as u64) as usize];
-        let prefetch = [0, 1, 4, 8, 32][below(5) as usize];
+        let policy = policies[random.below(policies.len() as u64) as usize];
+        let prefetch = *one_of(random, &[0, 1, 4, 8, 32]);
         // Drawn apart: what else a seed makes does not depend on them.
         let accessed_bits = SplitMix64::new(seed ^ 0xacce).below(2) as u32;
         let no_program = SplitMix64::new(seed ^ 0xd00f).below(8) == 0;
         let may_track = SplitMix64::new(seed ^ 0x2a77).below(2) as u32;
         let no_tracking = SplitMix64::new(seed ^ 0x01d).below(4) == 0;
-        let use_ring = u32::from(below(4) > 0);
+        let use_ring = u32::from(random.below(4) > 0);
         // Room for the program: from a few batches to a comfortable size.
-        let room = [24, 40, 64, 100, 160][below(5) as usize];
+        let room = *one_of(random, &[24, 40, 64, 100, 160]);
         let own = 64 + 32;
         let limit_pages = (KERNELS_PAGES + own + room) as u64;
-        let rarely = |below: &mut dyn FnMut(u64) -> u64, one_in: u64| match below(3) {
-            0 => one_in,
-            _ => 0,
-        };
-        let behaviour = Behaviour {
-            partial: [0, 4, 30][below(3) as usize],
-            no_memory: rarely(&mut below, 200),
-            busy_locks: [0, 5, 50][below(3) as usize],
-            uncounted: [0, 5, 50][below(3) as usize],
-            no_reservation: rarely(&mut below, 3),
-            late: [0, 4, 20][below(3) as usize],
-            no_program,
-            no_tracking,
-            guards_are_overwritten: below(2) == 0,
-            processors: 1 + below(2) as usize,
-        };
-        let is_bad = below(8) == 0;
-        let bad = |below: &mut dyn FnMut(u64) -> u64| if is_bad && below(2) == 0 { 300 } else { 0 };
-        let disk = DiskBehaviour {
-            latency_ns: [5_000, 100_000, 2_000_000][below(3) as usize],
-            read_error: bad(&mut below),
-            write_error: bad(&mut below),
-            short: bad(&mut below),
-            capacity: if is_bad && below(2) == 0 { 100 + below(400) as usize } else { 100_000 },
-        };
-        let threads = 1 + below(4) as usize;
-        let mut chances = [0; ACTIONS];
-        let base = [30, 30, 8, 6, 8, 8, 4, 4, 2, 3, 1, 12, 2];
-        for (chance, base) in chances.iter_mut().zip(base) {
-            // Each program has things that it does much, and things that it never does.
-            *chance = base * [0, 1, 1, 3][below(4) as usize];
-        }
-        chances[0] += 5;
-        chances[1] += 5;
-        // Half of all programs fork, or all or none of them if that is asked for.
-        let (forks, often) = (below(2) == 0, 1 + 2 * below(3));
-        let asked = std::env::var_os("SWEEPHAND_FORKS").map(|asked| asked != *"0");
-        chances[base.len()] = if asked.unwrap_or(forks) { often } else { 0 };
-        let shared_pages = 16 + below(room as u64 * 2) as usize;
+        let behaviour = Behaviour { no_program, no_tracking, ..Behaviour::any(random) };
+        let disk = DiskBehaviour::any(random);
+        let threads = 1 + random.below(4) as usize;
+        let chances = any_chances(random);
+        let shared_pages = 16 + random.below(room as u64 * 2) as usize;
         let shared = BOTTOM + 64 * PAGE_BYTES;
         let character = Character {
             threads,
-            actions: 20 + below(120) as usize,
-            most_pages: 24 + below(room as u64) as usize,
+            actions: 20 + random.below(120) as usize,
+            most_pages: 24 + random.below(room as u64) as usize,
             most_unmovable: room / (4 * threads),
             shared: (shared, shared_pages),
             chances,
         };
         let native = alloc::vec![(shared, shared + shared_pages * PAGE_BYTES)];
-        let switches = [1, 2, 4, 12][below(4) as usize];
+        let switches = *one_of(random, &[1, 2, 4, 12]);
         let order = Order {
             magic: MAGIC,
             limit_pages,
@@ -168,6 +133,62 @@ impl Setting {
         );
         Self { order, behaviour, disk, character, native, switches, words }
     }
+}
+
+fn one_of<'a, T>(random: &mut SplitMix64, of: &'a [T]) -> &'a T {
+    &of[random.below(of.len() as u64) as usize]
+}
+
+impl Behaviour {
+    /// A kernel that has a program for accessed bits, and tracks writes.
+    fn any(random: &mut SplitMix64) -> Self {
+        let rarely = |random: &mut SplitMix64, one_in: u64| match random.below(3) {
+            0 => one_in,
+            _ => 0,
+        };
+        Self {
+            partial: *one_of(random, &[0, 4, 30]),
+            no_memory: rarely(random, 200),
+            busy_locks: *one_of(random, &[0, 5, 50]),
+            uncounted: *one_of(random, &[0, 5, 50]),
+            no_reservation: rarely(random, 3),
+            late: *one_of(random, &[0, 4, 20]),
+            no_program: false,
+            no_tracking: false,
+            guards_are_overwritten: random.below(2) == 0,
+            processors: 1 + random.below(2) as usize,
+        }
+    }
+}
+
+impl DiskBehaviour {
+    /// One disk in eight is bad.
+    fn any(random: &mut SplitMix64) -> Self {
+        let is_bad = random.below(8) == 0;
+        let latency_ns = *one_of(random, &[5_000, 100_000, 2_000_000]);
+        let mut bad = || if is_bad && random.below(2) == 0 { 300 } else { 0 };
+        let (read_error, write_error, short) = (bad(), bad(), bad());
+        let is_small = is_bad && random.below(2) == 0;
+        let capacity = if is_small { 100 + random.below(400) as usize } else { 100_000 };
+        Self { latency_ns, read_error, write_error, short, capacity }
+    }
+}
+
+/// How often a program does each of its actions.
+fn any_chances(random: &mut SplitMix64) -> [u64; ACTIONS] {
+    let mut chances = [0; ACTIONS];
+    let base = [30, 30, 8, 6, 8, 8, 4, 4, 2, 3, 1, 12, 2];
+    for (chance, base) in chances.iter_mut().zip(base) {
+        // Each program has things that it does much, and things that it never does.
+        *chance = base * one_of(random, &[0, 1, 1, 3]);
+    }
+    chances[0] += 5;
+    chances[1] += 5;
+    // Half of all programs fork, or all or none of them if that is asked for.
+    let (forks, often) = (random.below(2) == 0, 1 + 2 * random.below(3));
+    let asked = std::env::var_os("SWEEPHAND_FORKS").map(|asked| asked != *"0");
+    chances[base.len()] = if asked.unwrap_or(forks) { often } else { 0 };
+    chances
 }
 
 fn control(order: Order) -> &'static Control {

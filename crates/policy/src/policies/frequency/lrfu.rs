@@ -58,7 +58,7 @@ pub struct Lrfu {
     /// Resident pages, the first to evict first.
     order: RisingQueue,
     lambda: f64,
-    /// By a number of references: the part of a value that is left after them.
+    /// The part of a value that is left after this many references.
     decay: Vec<f64>,
     /// Whether C outlives the page's stay in memory.
     retain: bool,

@@ -57,7 +57,7 @@ impl Registered for TwoQ {
     fn configure(frames: usize, arguments: &Arguments) -> Result<Self, ArgumentError> {
         let pages = |name| arguments.pages(name, frames, Rounding::Down).map(|pages| pages.max(1));
         // A1in gives up pages when it is longer than Kin.
-        Ok(Self { queues: Probation::new(frames, pages("in")? + 1, pages("out")?) })
+        Ok(Self { queues: Probation::new(frames, pages("in")?.saturating_add(1), pages("out")?) })
     }
 }
 

@@ -16,7 +16,7 @@
 //! | a child | pages as its parent did | is recorded, or left alone | has a lease of its own |
 //!
 //! Recordings have a second mode, `Unrecorded`, in which the agent leaves all memory to the kernel.
-//! A program is in it before its recording begins and after it has ended. A child stays in it if
+//! A program is in it before its recording begins and after it has ended. A child enters it if
 //! the command does not want children recorded.
 //!
 //! [`Mode`] is the list of all such decisions, and what is the same in all modes asks it. The modes
@@ -25,7 +25,7 @@
 //! | file | what it holds |
 //! |---|---|
 //! | `paging` | the policy of the process chooses, within a limit of its own |
-//! | `recording` | nothing is paged, and what is touched outside the window is recorded; before and after, the agent does nothing |
+//! | `recording` | nothing is paged, and what is touched outside the window is recorded; before and after, all memory is the kernel's |
 //! | `lent` | the command has the policy, and the frames |
 
 mod lent;
