@@ -52,7 +52,7 @@ fn table_6(lab: &Lab) -> Result<Report, Error> {
         report.tables.push((line, table(&published, &measured)));
     }
     let steps = [0, 1].map(|policy: usize| gnuplot[policy].iter().map(per_fault).collect());
-    claims(&mut report, "gnuplot: ", COLUMNS[1].1, &steps);
+    claim_hands(&mut report, "gnuplot: ", COLUMNS[1].1, &steps);
     let nearly_fits = with_frames(GNUPLOT, &|pages| vec![(pages * 0.95).round() as usize])?;
     report.notes.push(why([0, 1].map(|policy: usize| &nearly_fits[policy][0])));
     Ok(report)
@@ -90,7 +90,7 @@ fn table(published: &Published, measured: &Measured) -> Table {
 
 /// What the paper says of the hands of Linux and of CLOCK-Pro, by the entries per page fault in
 /// small, middle and large memory.
-pub(crate) fn claims(
+pub(crate) fn claim_hands(
     report: &mut Report,
     program: &str,
     clock_pro_policy: &str,
