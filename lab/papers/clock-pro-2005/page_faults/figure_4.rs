@@ -7,7 +7,7 @@ use super::clock_pro_2005_programs::{
     Locality, M88K, NUMPY, OPT, PERL, POLICIES, Program, SEQ, SIZES, SOR, SPIN, SWIM, TRYGTSL, but_first,
     counterparts_of, frames_at, instructions,
 };
-use super::clock_pro_2005_streams::READINGS;
+use super::clock_pro_2005_streams::{BesideStream, READINGS, TABLE_4, TABLE_5};
 use crate::workload::stack_distances;
 use crate::{Bar, Error, Figure, Item, Lab, Limit, Measurement, Published, Report};
 use sweephand_report::{ChartLine, LineChart, plot_lines};
@@ -226,11 +226,8 @@ fn figure_of(program: &Measured, theirs: &str) -> Figure {
     let row = table_3.words("program").iter().position(|name| *name == theirs).expect("a program of Table 3");
     let of = |column: &str| table_3.column(column)[row];
     let (instructions, memory_kb) = (of("million_instructions"), of("memory_kb"));
-    let printed = match theirs {
-        "m88ksim" => Some(Published::read(include_str!("../table-4.csv"))),
-        "sor" => Some(Published::read(include_str!("../table-5.csv"))),
-        _ => None,
-    };
+    let printed = [&TABLE_4, &TABLE_5].into_iter().find(|setting| setting.published_program == theirs);
+    let printed = printed.map(|setting| Published::read(setting.published));
     let points = |policy: &str| -> Vec<(f64, f64)> {
         let Some(printed) = &printed else { return Vec::new() };
         if !["CLOCK-Pro", "CAR", "CLOCK"].contains(&policy) {
@@ -419,11 +416,10 @@ fn no_more_than(report: &mut Report, programs: &[Measured], policy: usize) {
 
 /// The measure of locality, taken from CLOCK's published faults of Tables 4 and 5.
 fn published_distances() -> String {
-    let distance = |csv: &str, memory_kb: f64| {
-        let published = Published::read(csv);
-        let points: Vec<_> = (published.column("memory_kb").iter().map(|kb| (kb / memory_kb).min(1.0)))
-            .zip(published.column("CLOCK"))
-            .collect();
+    let distance = |setting: &BesideStream| {
+        let published = Published::read(setting.published);
+        let shares = setting.shares(&published).into_iter().map(|share| share.min(1.0));
+        let points: Vec<_> = shares.zip(published.column("CLOCK")).collect();
         let (from, most) = points[0];
         let under: f64 =
             points.windows(2).map(|pair| (pair[1].0 - pair[0].0) * (pair[0].1 + pair[1].1) / 2.0).sum();
@@ -433,8 +429,8 @@ fn published_distances() -> String {
         "CLOCK's published faults by memory (Tables 4 and 5) give the paper's programs a place on the same scale, if \
          CLOCK is taken for LRU: m88ksim, of strong locality there, has a mean far distance of {:.0} %, sor, of weak, \
          {:.0} %.",
-        distance(include_str!("../table-4.csv"), 19_352.0),
-        distance(include_str!("../table-5.csv"), 70_930.0)
+        distance(&TABLE_4),
+        distance(&TABLE_5)
     )
 }
 
