@@ -11,14 +11,22 @@ mod apr_2020;
 mod apr_2020_access_window;
 #[path = "../papers/clock-pro-2005/experiments.rs"]
 mod clock_pro_2005;
+#[path = "../papers/clock-pro-2005/page_faults/bursts.rs"]
+mod clock_pro_2005_bursts;
+#[path = "../papers/clock-pro-2005/page_faults/figure_4.rs"]
+mod clock_pro_2005_figure_4;
 #[path = "../papers/clock-pro-2005/live.rs"]
 mod clock_pro_2005_live;
 #[path = "../papers/clock-pro-2005/others.rs"]
 mod clock_pro_2005_others;
-#[path = "../papers/clock-pro-2005/programs.rs"]
+#[path = "../papers/clock-pro-2005/page_faults/programs.rs"]
 mod clock_pro_2005_programs;
 #[path = "../papers/clock-pro-2005/readings.rs"]
 mod clock_pro_2005_readings;
+#[path = "../papers/clock-pro-2005/page_faults/streams.rs"]
+mod clock_pro_2005_streams;
+#[path = "../papers/clock-pro-2005/page_faults/table_6.rs"]
+mod clock_pro_2005_table_6;
 mod html;
 mod item;
 mod kept;

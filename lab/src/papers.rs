@@ -1,9 +1,9 @@
 //! The papers, and all that can be measured again of them.
 
 use crate::{
-    Error, Item, apr_2020, apr_2020_access_window, clock_pro_2005, clock_pro_2005_live,
-    clock_pro_2005_others, clock_pro_2005_programs, clock_pro_2005_readings, linux_mm, linux_mm_live,
-    wsclock_1981, wsclock_1981_causes, wsclock_1981_speed,
+    Error, Item, apr_2020, apr_2020_access_window, clock_pro_2005, clock_pro_2005_figure_4,
+    clock_pro_2005_live, clock_pro_2005_others, clock_pro_2005_readings, clock_pro_2005_streams,
+    clock_pro_2005_table_6, linux_mm, linux_mm_live, wsclock_1981, wsclock_1981_causes, wsclock_1981_speed,
 };
 
 /// What each paper's folder says of it, by folder.
@@ -28,7 +28,9 @@ pub fn paper(folder: &str) -> Option<(&'static str, String)> {
 /// The papers with their items; a paper's follow each other.
 const PAPERS: &[&[Item]] = &[
     clock_pro_2005::ITEMS,
-    clock_pro_2005_programs::ITEMS,
+    clock_pro_2005_figure_4::ITEMS,
+    clock_pro_2005_streams::ITEMS,
+    clock_pro_2005_table_6::ITEMS,
     clock_pro_2005_others::ITEMS,
     clock_pro_2005_readings::ITEMS,
     wsclock_1981::ITEMS,

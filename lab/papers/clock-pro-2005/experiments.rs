@@ -52,6 +52,9 @@ pub(crate) const PRESET: &str = "clock-pro:preset=clockpro2005";
 /// The columns of the tables and the policies measured for them.
 const COLUMNS: [(&str, &str); 5] =
     [("OPT", "opt"), ("CLOCK-Pro", PRESET), ("LIRS", "lirs"), ("CAR", "car"), ("CLOCK", "clock")];
+const CLOCK_PRO: usize = 1;
+const LIRS: usize = 2;
+const CLOCK: usize = 4;
 
 /// A trace in a line: what was measured on.
 fn describe(workload: &str, trace: &Trace) -> String {
@@ -69,16 +72,32 @@ fn one_decimal(percent: f64) -> String {
     format!("{:.1}", tenths(percent) as f64 / 10.0)
 }
 
+/// Policies that stand beside those of the tables.
+const OTHERS: [&str; 4] = ["clock-page-table", "clock-pro", "clock:init=1", "lru"];
+
+/// Hit ratios by policy and size.
+struct HitRatios {
+    workload: &'static str,
+    /// In blocks.
+    sizes: Vec<usize>,
+    /// By the columns of the tables.
+    published: [Vec<f64>; COLUMNS.len()],
+    /// The same.
+    measured: Vec<Vec<f64>>,
+    others: Vec<Vec<f64>>,
+}
+
 fn hit_ratio_table(lab: &Lab, workload: &'static str, csv: &str) -> Result<Report, Error> {
     let published = Published::read(csv);
     let sizes: Vec<_> = published.column("blocks").iter().map(|&blocks| blocks as usize).collect();
-    let hit_ratios = COLUMNS.map(|(name, _)| published.column(name));
     let trace = lab.classic_trace(workload)?;
-    let policies = COLUMNS.map(|(_, policy)| policy);
-    let measured = lab.hit_ratios(&trace, &policies, &sizes)?;
-    let others = ["clock-page-table", "clock-pro", "clock:init=1", "lru"];
-    let beside = lab.hit_ratios(&trace, &others, &sizes)?;
-
+    let ratios = HitRatios {
+        workload,
+        published: COLUMNS.map(|(name, _)| published.column(name)),
+        measured: lab.hit_ratios(&trace, &COLUMNS.map(|(_, policy)| policy), &sizes)?,
+        others: lab.hit_ratios(&trace, &OTHERS, &sizes)?,
+        sizes,
+    };
     let mut report = Report {
         method: format!(
             "{}\nRepeated references are collapsed. Columns: published, ours, ours less published, for each policy. CLOCK-Pro is \
@@ -87,57 +106,107 @@ fn hit_ratio_table(lab: &Lab, workload: &'static str, csv: &str) -> Result<Repor
         ),
         ..Report::default()
     };
-    let mut table = Table::new(
-        std::iter::once("blocks").chain(COLUMNS.iter().flat_map(|(name, _)| [*name, "ours", "diff"])),
-    );
-    for (row, blocks) in sizes.iter().enumerate() {
-        let mut cells = vec![blocks.to_string()];
-        for (column, of_policy) in measured.iter().enumerate() {
-            let (theirs, ours) = (hit_ratios[column][row], of_policy[row]);
-            let difference = (tenths(ours) - tenths(theirs)) as f64 / 10.0;
-            cells.extend([one_decimal(theirs), one_decimal(ours), format!("{difference:+.1}")]);
-        }
-        table.row(cells);
-    }
-    report.tables.push(("Hit ratios in percent.".into(), table));
+    report.tables.push(("Hit ratios in percent.".into(), ratios.beside_published()));
     for column in 0..COLUMNS.len() {
         report.beside((0, 3 * column + 1), (0, 3 * column + 2), Scale::Points);
     }
-    report.figures.push(hit_ratio_figure(workload, &sizes, &hit_ratios, &measured));
-    let mut table = Table::new(std::iter::once("blocks").chain(others));
-    for (row, blocks) in sizes.iter().enumerate() {
-        let cells = beside.iter().map(|of_policy| one_decimal(of_policy[row]));
-        table.row(std::iter::once(blocks.to_string()).chain(cells));
-    }
+    report.figures.push(ratios.figure());
     report.tables.push((
         "For comparison: other clocks, CLOCK-Pro with the history that its text states, and LRU.".into(),
-        table,
+        ratios.of_others(),
     ));
+    for column in 0..COLUMNS.len() {
+        ratios.judge(column, &mut report);
+    }
+    ratios.claim_clocks(&mut report);
+    if workload == "sprite" {
+        ratios.claim_above_lirs(&mut report);
+    }
+    Ok(report)
+}
 
-    for (column, (name, policy)) in COLUMNS.iter().enumerate() {
-        let tenths_off: Vec<i64> = (hit_ratios[column].iter().zip(&measured[column]))
+impl HitRatios {
+    fn beside_published(&self) -> Table {
+        let headings = COLUMNS.iter().flat_map(|(name, _)| [*name, "ours", "diff"]);
+        let mut table = Table::new(std::iter::once("blocks").chain(headings));
+        for (row, blocks) in self.sizes.iter().enumerate() {
+            let mut cells = vec![blocks.to_string()];
+            for (theirs, ours) in self.published.iter().zip(&self.measured) {
+                let (theirs, ours) = (theirs[row], ours[row]);
+                let difference = (tenths(ours) - tenths(theirs)) as f64 / 10.0;
+                cells.extend([one_decimal(theirs), one_decimal(ours), format!("{difference:+.1}")]);
+            }
+            table.row(cells);
+        }
+        table
+    }
+
+    fn of_others(&self) -> Table {
+        let mut table = Table::new(std::iter::once("blocks").chain(OTHERS));
+        for (row, blocks) in self.sizes.iter().enumerate() {
+            let cells = self.others.iter().map(|of_policy| one_decimal(of_policy[row]));
+            table.row(std::iter::once(blocks.to_string()).chain(cells));
+        }
+        table
+    }
+
+    /// The published points, and our lines.
+    fn figure(&self) -> Figure {
+        let of = |ratios: &[f64]| {
+            self.sizes.iter().map(|&blocks| blocks as f64).zip(ratios.iter().copied()).collect()
+        };
+        let columns = COLUMNS.iter().zip(self.published.iter().zip(&self.measured));
+        let lines = columns.map(|((name, _), (theirs, ours))| ChartLine {
+            name: (*name).into(),
+            points: of(ours),
+            published: of(theirs),
+        });
+        let workload = self.workload;
+        let name = format!("Hit ratios on workload {workload} against memory size");
+        let chart = LineChart {
+            name: name.clone(),
+            x: format!("{workload}: blocks of memory"),
+            y: "hit ratio in percent".into(),
+            logarithmic: false,
+            lines: lines.collect(),
+        };
+        Figure { file: format!("hit-ratios-{workload}.svg"), name, svg: plot_lines(&chart) + "\n" }
+    }
+
+    /// How near a column comes to the published one: a check, or for CLOCK a note.
+    fn judge(&self, column: usize, report: &mut Report) {
+        let (name, policy) = COLUMNS[column];
+        let tenths_off: Vec<i64> = (self.published[column].iter().zip(&self.measured[column]))
             .map(|(&theirs, &ours)| (tenths(ours) - tenths(theirs)).abs())
             .collect();
         let cells = tenths_off.len();
         let mean = tenths_off.iter().sum::<i64>() as f64 / 10.0 / cells as f64;
         let (row, most) = tenths_off.iter().enumerate().max_by_key(|(_, tenths)| **tenths).expect("a row");
-        let (most, at) = (*most as f64 / 10.0, sizes[row]);
-        match *policy {
+        let (most, at) = (*most as f64 / 10.0, self.sizes[row]);
+        match policy {
             "opt" | "lirs" | "car" => {
                 let equal = tenths_off.iter().filter(|tenths| **tenths == 0).count();
-                report.check(format!("{name} equals the table"), equal == cells, format!("{equal} of {cells} cells"));
+                report.check(
+                    format!("{name} equals the table"),
+                    equal == cells,
+                    format!("{equal} of {cells} cells"),
+                );
             }
             PRESET => {
-                let within = tenths_off
-                    .iter()
-                    .zip(&sizes)
-                    .all(|(&tenths, &blocks)| tenths <= if (workload, blocks) == ("sprite", 100) { 16 } else { 12 });
-                let text = if workload == "sprite" {
+                let is_sprite = self.workload == "sprite";
+                let most_tenths = |blocks: usize| if is_sprite && blocks == 100 { 16 } else { 12 };
+                let within = (tenths_off.iter().zip(&self.sizes))
+                    .all(|(&tenths, &blocks)| tenths <= most_tenths(blocks));
+                let text = if is_sprite {
                     "CLOCK-Pro is within 1.2 points of the table, 1.6 at 100 blocks"
                 } else {
                     "CLOCK-Pro is within 1.2 points of the table"
                 };
-                report.check(text, within, format!("mean difference {mean:.2}, most {most:.1} at {at} blocks"));
+                report.check(
+                    text,
+                    within,
+                    format!("mean difference {mean:.2}, most {most:.1} at {at} blocks"),
+                );
             }
             _ => report.notes.push(format!(
                 "CLOCK as it is in textbooks is off by {mean:.1} on average and {most:.1} at {at} blocks. No textbook CLOCK \
@@ -148,67 +217,52 @@ fn hit_ratio_table(lab: &Lab, workload: &'static str, csv: &str) -> Result<Repor
             )),
         }
     }
-    let [lirs, clock_pro, clock, page_table, lru] =
-        [&measured[2], &measured[1], &measured[4], &beside[0], &beside[3]];
-    let furthest = |ours: &[f64], theirs: &[f64]| {
-        ours.iter().zip(theirs).map(|(ours, theirs)| (ours - theirs).abs()).fold(0.0, f64::max)
-    };
-    let published = &hit_ratios[4];
-    report.claim("cp29", Bar::Ours).numbers(
-        format!(
-            "{workload}: a clock that is known has CLOCK's hit ratios, within 0.05 points (in spirit: 1)"
-        ),
-        Limit::AtMost(0.05),
-        Some(Limit::AtMost(1.0)),
-        &[Measurement::exact(
-            "most points off, the nearer of `clock` and `clock-page-table`:",
-            furthest(clock, published).min(furthest(page_table, published)),
-            1,
-        )],
-    );
-    report.claim("cp24", Bar::Ours).numbers(
-        format!("{workload}: LRU's hit ratios are those of CLOCK, within 2 points (in spirit: 5)"),
-        Limit::AtMost(2.0),
-        Some(Limit::AtMost(5.0)),
-        &[Measurement::exact("most points apart:", furthest(lru, clock), 1)],
-    );
-    if workload == "sprite" {
-        let below: Vec<usize> = (0..sizes.len()).filter(|row| lirs[*row] < clock[*row]).collect();
-        let lifted = below.iter().map(|row| clock_pro[*row] > lirs[*row]);
+
+    /// Whether a clock has the published hit ratios of CLOCK, and LRU those of CLOCK.
+    fn claim_clocks(&self, report: &mut Report) {
+        let workload = self.workload;
+        let (published, clock) = (&self.published[CLOCK], &self.measured[CLOCK]);
+        let (page_table, lru) = (&self.others[0], &self.others[3]);
+        let furthest = |ours: &[f64], theirs: &[f64]| {
+            ours.iter().zip(theirs).map(|(ours, theirs)| (ours - theirs).abs()).fold(0.0, f64::max)
+        };
+        report.claim("cp29", Bar::Ours).numbers(
+            format!(
+                "{workload}: a clock that is known has CLOCK's hit ratios, within 0.05 points (in spirit: 1)"
+            ),
+            Limit::AtMost(0.05),
+            Some(Limit::AtMost(1.0)),
+            &[Measurement::exact(
+                "most points off, the nearer of `clock` and `clock-page-table`:",
+                furthest(clock, published).min(furthest(page_table, published)),
+                1,
+            )],
+        );
+        report.claim("cp24", Bar::Ours).numbers(
+            format!("{workload}: LRU's hit ratios are those of CLOCK, within 2 points (in spirit: 5)"),
+            Limit::AtMost(2.0),
+            Some(Limit::AtMost(5.0)),
+            &[Measurement::exact("most points apart:", furthest(lru, clock), 1)],
+        );
+    }
+
+    /// Whether CLOCK-Pro is above LIRS where LIRS falls below CLOCK.
+    fn claim_above_lirs(&self, report: &mut Report) {
+        let [lirs, clock_pro, clock] = [LIRS, CLOCK_PRO, CLOCK].map(|column| &self.measured[column]);
+        let below: Vec<usize> = (0..self.sizes.len()).filter(|row| lirs[*row] < clock[*row]).collect();
         let shown = below.iter().map(|row| {
             let [lirs, clock_pro, clock] = [lirs, clock_pro, clock].map(|of| one_decimal(of[*row]));
-            format!("{} blocks: LIRS {lirs}, CLOCK-Pro {clock_pro}, CLOCK {clock}", sizes[*row])
+            format!("{} blocks: LIRS {lirs}, CLOCK-Pro {clock_pro}, CLOCK {clock}", self.sizes[*row])
         });
         report.claim("cp26", Bar::Paper).cases(
-            "sprite: LIRS falls below CLOCK at some sizes, and CLOCK-Pro is above LIRS there",
-            lifted,
+            format!(
+                "{}: LIRS falls below CLOCK at some sizes, and CLOCK-Pro is above LIRS there",
+                self.workload
+            ),
+            below.iter().map(|row| clock_pro[*row] > lirs[*row]),
             shown.collect::<Vec<_>>().join("; "),
         );
     }
-    Ok(report)
-}
-
-/// The published points of a table, and our lines.
-fn hit_ratio_figure(
-    workload: &str,
-    blocks: &[usize],
-    published: &[Vec<f64>],
-    measured: &[Vec<f64>],
-) -> Figure {
-    let of =
-        |ratios: &[f64]| blocks.iter().map(|&blocks| blocks as f64).zip(ratios.iter().copied()).collect();
-    let lines = COLUMNS.iter().zip(published.iter().zip(measured)).map(|((name, _), (theirs, ours))| {
-        ChartLine { name: (*name).into(), points: of(ours), published: of(theirs) }
-    });
-    let name = format!("Hit ratios on workload {workload} against memory size");
-    let chart = LineChart {
-        name: name.clone(),
-        x: format!("{workload}: blocks of memory"),
-        y: "hit ratio in percent".into(),
-        logarithmic: false,
-        lines: lines.collect(),
-    };
-    Figure { file: format!("hit-ratios-{workload}.svg"), name, svg: plot_lines(&chart) + "\n" }
 }
 
 /// How far the hit ratios of policies are from those that Tables 1 and 2 print for CLOCK-Pro: the

@@ -3,10 +3,14 @@
 //!
 //! Figures 5 and 6 are two views of the same runs: page faults, and execution times.
 
+use super::clock_pro_2005_table_6::{GNUPLOT_MB, TABLE_6, claim_hands};
 use crate::lab::Counts;
 use crate::live::{GAP, GNUPLOT, GZIP, NUMPY, Program, SORT, Workshop, machine, number};
 use crate::{Bar, Error, Item, Lab, Published, Report};
+use std::sync::Arc;
 use sweephand_results::{Table, grouped};
+use sweephand_sim::Outcome;
+use sweephand_trace::Trace;
 
 const FOLDER: &str = "clock-pro-2005";
 
@@ -15,13 +19,13 @@ pub(crate) const ITEMS: &[Item] = &[
         id: "clock-pro/figure-5",
         folder: FOLDER,
         title: "CLOCK-Pro 2005, Figure 5: page faults of gnuplot, gzip and gap, live",
-        run: |lab| figure(lab, 0),
+        run: |lab| figure(lab, View::Faults),
     },
     Item {
         id: "clock-pro/figure-6",
         folder: FOLDER,
         title: "CLOCK-Pro 2005, Figure 6: execution times of gnuplot, gzip and gap, live",
-        run: |lab| figure(lab, 1),
+        run: |lab| figure(lab, View::Times),
     },
     Item {
         id: "clock-pro/figure-6-delayed",
@@ -43,7 +47,11 @@ pub(crate) const ITEMS: &[Item] = &[
     },
 ];
 
-const POLICIES: [&str; 3] = ["clock", "linux24", "clock-pro-strict"];
+const LINUX: &str = "linux24";
+const CLOCK_PRO: &str = "clock-pro-strict";
+const POLICIES: [&str; 3] = ["clock", LINUX, CLOCK_PRO];
+/// What a program is run under in each memory size.
+const VARIANTS: [&str; 4] = ["kernel", POLICIES[0], POLICIES[1], POLICIES[2]];
 const ROUNDS: &str = "3";
 
 /// A program of the figures, and the memory sizes to run it in.
@@ -61,8 +69,13 @@ const PLOTTED: [Plotted; 3] = [
     Plotted { program: &GAP, memory_mib: &[40, 56, 72], locality: "strong" },
 ];
 
-/// The best point of the paper's figures: gnuplot with about 160 MB (section 5.2).
-const PUBLISHED_BEST: (f64, f64) = (22.1, 11.7);
+/// The best point of the paper's figures, gnuplot with about 160 MB (section 5.2), under the
+/// original kernel.
+const ORIGINAL_SECONDS: f64 = 22.1;
+/// The same under CLOCK-Pro.
+const CLOCK_PRO_SECONDS: f64 = 11.7;
+/// How much less that is, in percent.
+const PUBLISHED_GAIN: f64 = 100.0 * (1.0 - CLOCK_PRO_SECONDS / ORIGINAL_SECONDS);
 
 /// The runs of one variant of a program.
 struct Runs<'a>(Vec<&'a Counts>);
@@ -97,6 +110,12 @@ impl<'a> Runs<'a> {
         }
     }
 
+    /// Entries that the hands look at per fault or eviction, if there is one.
+    fn hand_steps_per(&self, name: &str) -> f64 {
+        let count = self.median(name).filter(|count| *count > 0.0);
+        self.median("hand_steps").unwrap_or(f64::NAN) / count.unwrap_or(f64::NAN)
+    }
+
     fn counted(&self, name: &str) -> String {
         self.median(name).map_or_else(String::new, |count| grouped(count as u64))
     }
@@ -106,7 +125,109 @@ fn mib_list(sizes: &[u64]) -> Vec<String> {
     sizes.iter().map(|mib| format!("{mib}MiB")).collect()
 }
 
-fn figure(lab: &Lab, item: usize) -> Result<Report, Error> {
+/// What a figure shows of the runs.
+#[derive(Clone, Copy)]
+enum View {
+    Faults,
+    Times,
+}
+
+impl View {
+    /// The count that decides which policy does better.
+    fn count(self) -> &'static str {
+        match self {
+            Self::Faults => "pages_read",
+            Self::Times => "wall_ns",
+        }
+    }
+
+    fn table(self, ran: &Ran) -> Table {
+        match self {
+            Self::Faults => ran.faults(),
+            Self::Times => ran.times(),
+        }
+    }
+}
+
+/// A program of the figures, and its runs.
+struct Ran {
+    plotted: &'static Plotted,
+    rows: Arc<Vec<Counts>>,
+}
+
+impl Ran {
+    fn of(lab: &Lab, plotted: &'static Plotted) -> Result<Self, Error> {
+        let rows = lab.measured(plotted.program.name, || {
+            Workshop::new(lab, plotted.program)?.compare(
+                &mib_list(plotted.memory_mib),
+                &POLICIES.join(","),
+                ROUNDS,
+                "128",
+            )
+        })?;
+        Ok(Self { plotted, rows })
+    }
+
+    fn line(&self) -> String {
+        let native = Runs::of(&self.rows, "native", None);
+        format!(
+            "{} ({} locality in the paper). With all memory: {:.2} s, {} faults, {} MiB at most, files included.",
+            self.plotted.program.name,
+            self.plotted.locality,
+            native.seconds(),
+            native.counted("faults"),
+            (native.median("peak_resident_pages").unwrap_or(f64::NAN) / 256.0).round()
+        )
+    }
+
+    /// The memory sizes in MiB, each with the runs of the variants.
+    fn by_size(&self) -> impl Iterator<Item = (u64, [Runs<'_>; VARIANTS.len()])> {
+        let runs = move |mib| VARIANTS.map(|variant| Runs::of(&self.rows, variant, Some(mib)));
+        self.plotted.memory_mib.iter().map(move |&mib| (mib, runs(mib)))
+    }
+
+    fn faults(&self) -> Table {
+        let mut table = Table::new(
+            std::iter::once("memory MiB".to_string())
+                .chain(VARIANTS.map(|variant| format!("{variant}, faults")))
+                .chain(VARIANTS.map(|variant| format!("{variant}, pages read"))),
+        );
+        for (mib, runs) in self.by_size() {
+            let faults = runs.iter().map(|runs| runs.counted("faults"));
+            let read = runs.iter().map(|runs| runs.counted("pages_read"));
+            table.row(std::iter::once(mib.to_string()).chain(faults).chain(read));
+        }
+        table
+    }
+
+    fn times(&self) -> Table {
+        let mut table = Table::new(
+            std::iter::once("memory MiB".to_string())
+                .chain(VARIANTS.map(|variant| format!("{variant}, s")))
+                .chain(["kernel", LINUX].map(|other| format!("{CLOCK_PRO} to {other}"))),
+        );
+        for (mib, runs) in self.by_size() {
+            let [kernel, _, linux24, clock_pro] = &runs;
+            let seconds = runs.iter().map(|runs| format!("{:.2}", runs.seconds()));
+            let ratios =
+                [kernel, linux24].map(|other| format!("{:.2}", clock_pro.seconds() / other.seconds()));
+            table.row(std::iter::once(mib.to_string()).chain(seconds).chain(ratios));
+        }
+        table
+    }
+
+    /// What CLOCK-Pro takes as a multiple of what linux24 takes, by size.
+    fn ratios(&self, view: View) -> Vec<f64> {
+        self.by_size().map(|(_, [_, _, linux24, clock_pro])| clock_pro.to(&linux24, view.count())).collect()
+    }
+
+    fn never_pages(&self) -> bool {
+        let refaults = self.by_size().filter_map(|(_, [.., clock_pro])| clock_pro.median("refaults"));
+        refaults.sum::<f64>() == 0.0
+    }
+}
+
+fn figure(lab: &Lab, view: View) -> Result<Report, Error> {
     let mut report = Report {
         method: format!(
             "{}\n`sweephand compare` with {ROUNDS} rounds, variants by turns, medians. Kernel: this one's own replacement in a memory cgroup, \
@@ -117,112 +238,22 @@ fn figure(lab: &Lab, item: usize) -> Result<Report, Error> {
         ),
         ..Report::default()
     };
-    let mut best: Option<(f64, u64)> = None;
-    let mut ratios: Vec<(&str, Vec<f64>)> = Vec::new();
+    let mut programs = Vec::new();
     for plotted in &PLOTTED {
-        let rows = lab.measured(plotted.program.name, || {
-            Workshop::new(lab, plotted.program)?.compare(
-                &mib_list(plotted.memory_mib),
-                &POLICIES.join(","),
-                ROUNDS,
-                "128",
-            )
-        })?;
-        let native = Runs::of(&rows, "native", None);
-        let variants = ["kernel", POLICIES[0], POLICIES[1], POLICIES[2]];
-        let mut table = match item {
-            0 => Table::new(
-                ["memory MiB".to_string(), "kernel, faults".to_string()]
-                    .into_iter()
-                    .chain(POLICIES.map(|policy| format!("{policy}, faults")))
-                    .chain(variants.map(|variant| format!("{variant}, pages read"))),
-            ),
-            _ => Table::new(
-                ["memory MiB".to_string()]
-                    .into_iter()
-                    .chain(variants.map(|variant| format!("{variant}, s")))
-                    .chain([
-                        "clock-pro-strict to kernel".to_string(),
-                        "clock-pro-strict to linux24".to_string(),
-                    ]),
-            ),
-        };
-        let mut of_program = Vec::new();
-        for &mib in plotted.memory_mib {
-            let runs = variants.map(|variant| Runs::of(&rows, variant, Some(mib)));
-            let [kernel, _, linux24, clock_pro] = &runs;
-            let ratio = match item {
-                0 => clock_pro.to(linux24, "pages_read"),
-                _ => clock_pro.to(linux24, "wall_ns"),
-            };
-            let gained = 100.0 * (1.0 - ratio);
-            if plotted.program.name == GNUPLOT.name && best.is_none_or(|(most, _)| gained > most) {
-                best = Some((gained, mib));
-            }
-            of_program.push(ratio);
-            let memory = mib.to_string();
-            if item == 0 {
-                let faults = runs.iter().map(|runs| runs.counted("faults"));
-                let read = runs.iter().map(|runs| runs.counted("pages_read"));
-                table.row(std::iter::once(memory).chain(faults).chain(read));
-            } else {
-                let seconds = runs.iter().map(|runs| format!("{:.2}", runs.seconds()));
-                let ratios =
-                    [kernel, linux24].map(|other| format!("{:.2}", clock_pro.seconds() / other.seconds()));
-                table.row(std::iter::once(memory).chain(seconds).chain(ratios));
-            }
-        }
-        let line = format!(
-            "{} ({} locality in the paper). With all memory: {:.2} s, {} faults, {} MiB at most, files included.",
-            plotted.program.name,
-            plotted.locality,
-            native.seconds(),
-            native.counted("faults"),
-            (native.median("peak_resident_pages").unwrap_or(f64::NAN) / 256.0).round()
-        );
-        report.tables.push((line, table));
-        let refaults: f64 = plotted
-            .memory_mib
-            .iter()
-            .filter_map(|&mib| Runs::of(&rows, POLICIES[2], Some(mib)).median("refaults"))
-            .sum();
-        if refaults == 0.0 {
+        let ran = Ran::of(lab, plotted)?;
+        report.tables.push((ran.line(), view.table(&ran)));
+        if ran.never_pages() {
             report.notes.push(format!(
                 "{} never pages: today it fits the least memory that a program can be run in, {} MiB, where the paper's, \
                  its cached file included, was measured with 80 to 150 MB. So it says nothing about replacement here.",
                 plotted.program.name, plotted.memory_mib[0]
             ));
-            // Nothing compared with nothing is not as much.
-            of_program.clear();
         }
-        ratios.push((plotted.locality, of_program));
+        programs.push(ran);
     }
-    let (original, theirs) = PUBLISHED_BEST;
-    let published = 100.0 * (1.0 - theirs / original);
-    let (gained, mib) = best.unwrap_or((f64::NAN, 0));
-    let (fewer, as_many) = match item {
-        0 => ("reads fewer pages", "reads as many pages"),
-        _ => ("takes less time", "takes as long"),
-    };
-    report.claim("cp01", Bar::Ours).exact(
-        format!(
-            "gnuplot: CLOCK-Pro {fewer} than linux24; published: at the best point, about 160 MB, {theirs} s for {original} s, \
-             {published:.0} % less; here at least half of that at the best point"
-        ),
-        gained >= published / 2.0,
-        format!("{gained:.0} % at {mib} MiB"),
-    );
-    let equal = |locality: &str| {
-        let of = ratios.iter().filter(|(name, _)| *name == locality).flat_map(|(_, ratios)| ratios);
-        of.copied().collect::<Vec<_>>()
-    };
-    for (program, locality) in [("gzip", "moderate"), ("gap", "strong")] {
-        let ratios = equal(locality);
-        report.claim("cp27", Bar::Ours).cases(
-            format!("{program}, of {locality} locality, {as_many} under both, within 10 %"),
-            ratios.iter().map(|ratio| (0.9..=1.1).contains(ratio)),
-            ratios.iter().map(|ratio| format!("{ratio:.2}")).collect::<Vec<_>>().join(", "),
-        );
+    claim_gain(&mut report, view, &programs[0]);
+    for ran in &programs[1..] {
+        claim_as_much(&mut report, view, ran);
     }
     report.notes.push(
         "Faults are not counted alike: the kernel counts every fault, those on files too, and one for each page that it read \
@@ -234,13 +265,89 @@ fn figure(lab: &Lab, item: usize) -> Result<Report, Error> {
     Ok(report)
 }
 
+/// What CLOCK-Pro gains on gnuplot at the best point.
+fn claim_gain(report: &mut Report, view: View, gnuplot: &Ran) {
+    let gains = gnuplot.ratios(view).into_iter().map(|ratio| 100.0 * (1.0 - ratio));
+    let (gained, mib) = (gains.zip(gnuplot.plotted.memory_mib))
+        .reduce(|best, next| if next.0 > best.0 { next } else { best })
+        .expect("gnuplot has sizes");
+    let fewer = match view {
+        View::Faults => "reads fewer pages",
+        View::Times => "takes less time",
+    };
+    report.claim("cp01", Bar::Ours).exact(
+        format!(
+            "gnuplot: CLOCK-Pro {fewer} than linux24; published: at the best point, about 160 MB, {CLOCK_PRO_SECONDS} s for \
+             {ORIGINAL_SECONDS} s, {PUBLISHED_GAIN:.0} % less; here at least half of that at the best point"
+        ),
+        gained >= PUBLISHED_GAIN / 2.0,
+        format!("{gained:.0} % at {mib} MiB"),
+    );
+}
+
+/// Whether CLOCK-Pro takes as much as linux24 of a program of another locality.
+fn claim_as_much(report: &mut Report, view: View, ran: &Ran) {
+    let Plotted { program, locality, .. } = ran.plotted;
+    let as_much = match view {
+        View::Faults => "reads as many pages",
+        View::Times => "takes as long",
+    };
+    // Nothing compared with nothing is not as much.
+    let ratios = if ran.never_pages() { Vec::new() } else { ran.ratios(view) };
+    report.claim("cp27", Bar::Ours).cases(
+        format!("{}, of {locality} locality, {as_much} under both, within 10 %", program.name),
+        ratios.iter().map(|ratio| (0.9..=1.1).contains(ratio)),
+        ratios.iter().map(|ratio| format!("{ratio:.2}")).collect::<Vec<_>>().join(", "),
+    );
+}
+
 /// What a read takes in addition: about what a disk of 7200 turns a minute does.
 const READ_DELAY: &str = "8ms";
 const READ_DELAY_SECONDS: f64 = 0.008;
 /// Programs, and memory in MiB. The reads there take some 200 s in all, those of all sizes of
 /// Figure 6 would take 15 minutes a round.
 const DELAYED: [(&Program, &[u64]); 3] = [(&GNUPLOT, &[56, 64]), (&GZIP, &[4]), (&GAP, &[56, 72])];
-const DELAYED_POLICIES: [&str; 2] = ["linux24", "clock-pro-strict"];
+
+/// A run on the slow disk.
+struct Timed {
+    seconds: f64,
+    reads: f64,
+}
+
+impl Timed {
+    fn of(workshop: &Workshop<'_>, mib: u64, policy: &str) -> Result<Self, Error> {
+        let more = ["--read-delay", READ_DELAY, "--prefetch", "off"];
+        let counts = workshop.run(&format!("{mib}MiB"), policy, &more)?;
+        let of = |name: &str| number(&counts, name).unwrap_or(f64::NAN);
+        Ok(Self { seconds: of("wall_ns") / 1e9, reads: of("pages_read") })
+    }
+
+    fn ms_a_read(&self) -> String {
+        match self.reads {
+            0.0 => String::new(),
+            reads => format!("{:.2}", 1e3 * self.seconds / reads),
+        }
+    }
+}
+
+/// A program in one memory size on the slow disk, under both policies.
+struct Delayed {
+    program: &'static str,
+    mib: u64,
+    linux24: Timed,
+    clock_pro: Timed,
+}
+
+impl Delayed {
+    fn has_read(&self) -> bool {
+        self.linux24.reads + self.clock_pro.reads > 0.0
+    }
+
+    /// How much less time CLOCK-Pro takes, in percent.
+    fn gained(&self) -> f64 {
+        100.0 * (1.0 - self.clock_pro.seconds / self.linux24.seconds)
+    }
+}
 
 fn delayed(lab: &Lab) -> Result<Report, Error> {
     let mut report = Report {
@@ -253,6 +360,29 @@ fn delayed(lab: &Lab) -> Result<Report, Error> {
         ),
         ..Report::default()
     };
+    let mut measured = Vec::new();
+    for (program, sizes) in DELAYED {
+        let workshop = Workshop::new(lab, program)?;
+        for &mib in sizes {
+            let [linux24, clock_pro] = [LINUX, CLOCK_PRO].map(|policy| Timed::of(&workshop, mib, policy));
+            measured.push(Delayed { program: program.name, mib, linux24: linux24?, clock_pro: clock_pro? });
+        }
+    }
+    report.tables.push(("One run each.".into(), delayed_table(&measured)));
+    measured.retain(Delayed::has_read);
+    claim_delayed(&mut report, &measured);
+    let of_reads = measured.iter().flat_map(|pair| [&pair.linux24, &pair.clock_pro]);
+    let of_reads = of_reads.map(|run| READ_DELAY_SECONDS * run.reads / run.seconds);
+    report.notes.push(format!(
+        "Reads are {:.0} to {:.0} % of the time. So at the other sizes of Figure 6 the times are about {READ_DELAY} for each page \
+         read of Figure 5: what CLOCK-Pro saves in pages there, it saves in time on such a disk.",
+        100.0 * of_reads.clone().fold(f64::INFINITY, f64::min),
+        100.0 * of_reads.fold(0.0, f64::max),
+    ));
+    Ok(report)
+}
+
+fn delayed_table(measured: &[Delayed]) -> Table {
     let mut table = Table::new([
         "program",
         "memory MiB",
@@ -264,97 +394,55 @@ fn delayed(lab: &Lab) -> Result<Report, Error> {
         "linux24, ms a read",
         "clock-pro-strict, ms a read",
     ]);
-    let mut gains: Vec<(&str, u64, f64)> = Vec::new();
-    let mut a_read = Vec::new();
-    for (program, sizes) in DELAYED {
-        let workshop = Workshop::new(lab, program)?;
-        for &mib in sizes {
-            let memory = format!("{mib}MiB");
-            let more = ["--read-delay", READ_DELAY, "--prefetch", "off"];
-            let mut runs = Vec::new();
-            for policy in DELAYED_POLICIES {
-                let counts = workshop.run(&memory, policy, &more)?;
-                let of = |name: &str| number(&counts, name).unwrap_or(f64::NAN);
-                runs.push((of("wall_ns") / 1e9, of("pages_read")));
-            }
-            let [linux24, clock_pro] = [runs[0], runs[1]];
-            let in_ms = |(seconds, reads): (f64, f64)| match reads {
-                0.0 => String::new(),
-                reads => format!("{:.2}", 1e3 * seconds / reads),
-            };
-            table.row([
-                program.name.to_string(),
-                mib.to_string(),
-                format!("{:.1}", linux24.0),
-                format!("{:.1}", clock_pro.0),
-                format!("{:.2}", clock_pro.0 / linux24.0),
-                grouped(linux24.1 as u64),
-                grouped(clock_pro.1 as u64),
-                in_ms(linux24),
-                in_ms(clock_pro),
-            ]);
-            if linux24.1 + clock_pro.1 > 0.0 {
-                gains.push((program.name, mib, 100.0 * (1.0 - clock_pro.0 / linux24.0)));
-                a_read.extend(runs.iter().map(|(seconds, reads)| READ_DELAY_SECONDS * reads / seconds));
-            }
-        }
+    for Delayed { program, mib, linux24, clock_pro } in measured {
+        table.row([
+            program.to_string(),
+            mib.to_string(),
+            format!("{:.1}", linux24.seconds),
+            format!("{:.1}", clock_pro.seconds),
+            format!("{:.2}", clock_pro.seconds / linux24.seconds),
+            grouped(linux24.reads as u64),
+            grouped(clock_pro.reads as u64),
+            linux24.ms_a_read(),
+            clock_pro.ms_a_read(),
+        ]);
     }
-    report.tables.push(("One run each.".into(), table));
-    let of = |program: &str| {
-        gains
-            .iter()
-            .filter(|(name, ..)| *name == program)
-            .map(|(_, mib, gained)| (*mib, *gained))
-            .collect::<Vec<_>>()
+    table
+}
+
+fn claim_delayed(report: &mut Report, measured: &[Delayed]) {
+    let of = |program: &'static str| measured.iter().filter(move |pair| pair.program == program);
+    let shown = |program: &'static str| {
+        let each = of(program).map(|pair| format!("{:.0} % less at {} MiB", pair.gained(), pair.mib));
+        each.collect::<Vec<_>>().join(", ")
     };
-    let shown = |gains: &[(u64, f64)]| {
-        gains
-            .iter()
-            .map(|(mib, gained)| format!("{gained:.0} % less at {mib} MiB"))
-            .collect::<Vec<_>>()
-            .join(", ")
-    };
-    let (original, theirs) = PUBLISHED_BEST;
-    let published = 100.0 * (1.0 - theirs / original);
-    let gnuplot = of(GNUPLOT.name);
     report.claim("cp01", Bar::Paper).exact(
         format!(
             "gnuplot on a disk of 2005: at the best point CLOCK-Pro takes as much less time than linux24 as published \
-             ({theirs} s for {original} s, {published:.0} % less), or more"
+             ({CLOCK_PRO_SECONDS} s for {ORIGINAL_SECONDS} s, {PUBLISHED_GAIN:.0} % less), or more"
         ),
-        gnuplot.iter().any(|(_, gained)| *gained >= published),
-        shown(&gnuplot),
+        of(GNUPLOT.name).any(|pair| pair.gained() >= PUBLISHED_GAIN),
+        shown(GNUPLOT.name),
     );
     for program in [GZIP.name, GAP.name] {
-        let gains = of(program);
         report.claim("cp27", Bar::Ours).cases(
             format!("{program} on a disk of 2005 takes as long under both, within 10 %"),
-            gains.iter().map(|(_, gained)| gained.abs() <= 10.0),
-            shown(&gains),
+            of(program).map(|pair| pair.gained().abs() <= 10.0),
+            shown(program),
         );
     }
-    report.notes.push(format!(
-        "Reads are {:.0} to {:.0} % of the time. So at the other sizes of Figure 6 the times are about {READ_DELAY} for each page \
-         read of Figure 5: what CLOCK-Pro saves in pages there, it saves in time on such a disk.",
-        100.0 * a_read.iter().copied().fold(f64::INFINITY, f64::min),
-        100.0 * a_read.iter().copied().fold(0.0, f64::max),
-    ));
-    Ok(report)
 }
 
-/// Memory of the paper's gnuplot in MB at the right end of Figure 5's axis, where it fits.
-const GNUPLOT_MB: f64 = 190.0;
-/// Ours, in MiB.
+/// Memory of our gnuplot in MiB, where it fits.
 const GNUPLOT_MIB: f64 = 64.0;
 
 fn table_6(lab: &Lab) -> Result<Report, Error> {
-    let published = Published::read(include_str!("table-6.csv"));
+    let published = Published::read(TABLE_6);
     let memory_mb = published.column("memory_mb");
-    let columns = [("Linux", "linux24"), ("CLOCK-Pro", "clock-pro-strict")];
     let memory_mib: Vec<u64> =
         memory_mb.iter().map(|mb| (mb / GNUPLOT_MB * GNUPLOT_MIB).round() as u64).collect();
     let workshop = Workshop::new(lab, &GNUPLOT)?;
-    let rows = workshop.compare(&mib_list(&memory_mib), "linux24,clock-pro-strict", ROUNDS, "off")?;
+    let rows = workshop.compare(&mib_list(&memory_mib), &[LINUX, CLOCK_PRO].join(","), ROUNDS, "off")?;
     let mut report = Report {
         method: format!(
             "{}\nEntries that the hands look at per page fault that the live pager answers, first touches counted; read-ahead is off, so \
@@ -364,6 +452,7 @@ fn table_6(lab: &Lab) -> Result<Report, Error> {
         ),
         ..Report::default()
     };
+    let theirs = ["Linux", "CLOCK-Pro"].map(|name| published.column(name));
     let mut table = Table::new([
         "memory MB",
         "here MiB",
@@ -376,44 +465,29 @@ fn table_6(lab: &Lab) -> Result<Report, Error> {
         "linux24 faults",
         "clock-pro-strict faults",
     ]);
-    let mut steps = Vec::new();
+    let mut steps = [Vec::new(), Vec::new()];
     for (size, &mib) in memory_mib.iter().enumerate() {
-        let runs = columns.map(|(_, policy)| Runs::of(&rows, policy, Some(mib)));
-        let per = |runs: &Runs<'_>, what: &str| {
-            let count = runs.median(what).filter(|count| *count > 0.0);
-            runs.median("hand_steps").unwrap_or(f64::NAN) / count.unwrap_or(f64::NAN)
-        };
-        let per_fault = [per(&runs[0], "faults"), per(&runs[1], "faults")];
-        let theirs = columns.map(|(name, _)| published.column(name)[size]);
+        let runs = [LINUX, CLOCK_PRO].map(|policy| Runs::of(&rows, policy, Some(mib)));
+        let per_fault = runs.each_ref().map(|runs| runs.hand_steps_per("faults"));
+        let one = |steps: f64| format!("{steps:.1}");
         table.row([
             format!("{:.0}", memory_mb[size]),
             mib.to_string(),
-            format!("{:.1}", theirs[0]),
-            format!("{:.1}", per_fault[0]),
-            format!("{:.1}", theirs[1]),
-            format!("{:.1}", per_fault[1]),
-            format!("{:.1}", per(&runs[0], "evictions")),
-            format!("{:.1}", per(&runs[1], "evictions")),
+            one(theirs[0][size]),
+            one(per_fault[0]),
+            one(theirs[1][size]),
+            one(per_fault[1]),
+            one(runs[0].hand_steps_per("evictions")),
+            one(runs[1].hand_steps_per("evictions")),
             runs[0].counted("faults"),
             runs[1].counted("faults"),
         ]);
-        steps.push(per_fault);
+        for (steps, per_fault) in steps.iter_mut().zip(per_fault) {
+            steps.push(per_fault);
+        }
     }
     report.tables.push(("gnuplot, beside the paper's.".into(), table));
-    let listed = |policy: usize| {
-        steps.iter().map(|steps| format!("{:.1}", steps[policy])).collect::<Vec<_>>().join(", ")
-    };
-    let measured = format!("linux24 {}; clock-pro-strict {}", listed(0), listed(1));
-    report.claim("cp28", Bar::Ours).exact(
-        "the hands of CLOCK-Pro move about as much as Linux's in small and middle memory (within a factor of 2)",
-        steps[..2].iter().all(|steps| (0.5..=2.0).contains(&(steps[1] / steps[0]))),
-        measured.clone(),
-    );
-    report.claim("cp28", Bar::Ours).exact(
-        "in large memory Linux's move less than in middle memory (by a quarter or more), and half as much as CLOCK-Pro's or less",
-        steps[2][0] <= 0.75 * steps[1][0] && 2.0 * steps[2][0] <= steps[2][1],
-        measured,
-    );
+    claim_hands(&mut report, "", CLOCK_PRO, &steps);
     report.notes.push(
         "The pager evicts in batches, ahead of faults, as Linux's sweeps do, and gives the pages of other programs and of files to no \
          hand; `table-6` has the same of the simulator, where a reference bit costs nothing and is seen at once."
@@ -425,38 +499,90 @@ fn table_6(lab: &Lab) -> Result<Report, Error> {
 /// The programs of the comparison with the simulator, and their memory in MiB: about 60 % of what
 /// they want.
 const COMPARED: [(&Program, u64); 3] = [(&NUMPY, 40), (&SORT, 24), (&GNUPLOT, 40)];
-const COMPARED_POLICIES: [&str; 3] = ["fifo", "clock", "clock-pro-strict"];
+const COMPARED_POLICIES: [&str; 3] = ["fifo", "clock", CLOCK_PRO];
 
-/// Refaults of a program under a policy.
-struct Pair {
+/// A program under a policy, live and simulated.
+struct Compared {
     program: &'static str,
     policy: &'static str,
-    live: f64,
-    simulated: f64,
+    frames: usize,
+    live: Counts,
+    /// The same with read-ahead.
+    ahead: Counts,
+    /// By the references to memory that the pager manages.
+    simulated: Outcome,
+    /// By all references.
+    with_files: Outcome,
 }
 
-impl Pair {
-    fn ratio(&self) -> f64 {
-        self.live / self.simulated
+impl Compared {
+    fn of(
+        lab: &Lab,
+        workshop: &Workshop<'_>,
+        (program, mib): (&Program, u64),
+        policy: &'static str,
+        (all, managed): &(Trace, Trace),
+    ) -> Result<Self, Error> {
+        let memory = format!("{mib}MiB");
+        let live = workshop.run(&memory, policy, &["--prefetch", "off"])?;
+        let ahead = workshop.run(&memory, policy, &["--prefetch", "128"])?;
+        let frames = (count(&live, "peak_resident_pages") as usize).max(1);
+        let simulated = lab.outcomes(managed, &[policy], &[frames])?[0][0];
+        let with_files = lab.outcomes(all, &[policy], &[frames])?[0][0];
+        Ok(Self { program: program.name, policy, frames, live, ahead, simulated, with_files })
     }
+
+    fn live_refaults(&self) -> f64 {
+        count(&self.live, "refaults")
+    }
+
+    fn simulated_refaults(&self) -> f64 {
+        self.simulated.refaults() as f64
+    }
+
+    fn ratio(&self) -> f64 {
+        self.live_refaults() / self.simulated_refaults()
+    }
+
+    fn row(&self) -> [String; 12] {
+        let counted = |counts: &Counts, name: &str| grouped(count(counts, name) as u64);
+        [
+            self.policy.to_string(),
+            grouped(self.frames as u64),
+            counted(&self.live, "refaults"),
+            grouped(self.simulated.refaults()),
+            format!("{:.2}", self.ratio()),
+            grouped(self.with_files.refaults()),
+            counted(&self.live, "zero_fill_faults"),
+            grouped(self.simulated.first_touch_faults),
+            counted(&self.live, "rescues"),
+            counted(&self.live, "refaults_in_flight"),
+            counted(&self.ahead, "refaults"),
+            counted(&self.ahead, "pages_read"),
+        ]
+    }
+}
+
+/// A count, or 0 if it is not known.
+fn count(counts: &Counts, name: &str) -> f64 {
+    number(counts, name).unwrap_or_default()
 }
 
 fn live_against_simulated(lab: &Lab) -> Result<Report, Error> {
     let mut report = Report {
         method: format!(
             "{}\nEach program is recorded, and run live. The simulator gets as many frames as the live run had pages resident at most, and \
-             the references to memory that the pager manages: not those to pages mapped from files ({} with all of them, for \
+             the references to memory that the pager manages: not those to pages mapped from files (\"all pages\" with all of them, for \
              comparison). Refaults: faults on pages that had been in memory before. Programs: {}.",
             machine(),
-            "\"all pages\"",
             COMPARED.map(|(program, _)| format!("{} {}", program.name, program.what)).join("; ")
         ),
         ..Report::default()
     };
-    let mut near = Vec::new();
+    let mut measured: Vec<Compared> = Vec::new();
     for (program, mib) in COMPARED {
         let workshop = Workshop::new(lab, program)?;
-        let (all, managed) = workshop.record()?;
+        let traces = workshop.record()?;
         let mut table = Table::new([
             "policy",
             "frames",
@@ -472,70 +598,40 @@ fn live_against_simulated(lab: &Lab) -> Result<Report, Error> {
             "pages read",
         ]);
         for policy in COMPARED_POLICIES {
-            let memory = format!("{mib}MiB");
-            let live = workshop.run(&memory, policy, &["--prefetch", "off"])?;
-            let ahead = workshop.run(&memory, policy, &["--prefetch", "128"])?;
-            let count = |counts: &Counts, name: &str| number(counts, name).unwrap_or_default();
-            let frames = (count(&live, "peak_resident_pages") as usize).max(1);
-            let simulated = &lab.outcomes(&managed, &[policy], &[frames])?[0][0];
-            let with_files = &lab.outcomes(&all, &[policy], &[frames])?[0][0];
-            let pair = Pair {
-                program: program.name,
-                policy,
-                live: count(&live, "refaults"),
-                simulated: simulated.refaults() as f64,
-            };
-            let ratio = pair.ratio();
-            near.push(pair);
-            let counted = |counts: &Counts, name: &str| grouped(count(counts, name) as u64);
-            table.row([
-                policy.to_string(),
-                grouped(frames as u64),
-                counted(&live, "refaults"),
-                grouped(simulated.refaults()),
-                format!("{ratio:.2}"),
-                grouped(with_files.refaults()),
-                counted(&live, "zero_fill_faults"),
-                grouped(simulated.first_touch_faults),
-                counted(&live, "rescues"),
-                counted(&live, "refaults_in_flight"),
-                counted(&ahead, "refaults"),
-                counted(&ahead, "pages_read"),
-            ]);
+            let compared = Compared::of(lab, &workshop, (program, mib), policy, &traces)?;
+            table.row(compared.row());
+            measured.push(compared);
         }
-        let pages = |trace: &sweephand_trace::Trace| grouped(trace.header().totals.distinct_pages);
-        report.tables.push((
-            format!(
-                "{} in {mib} MiB: {} pages, {} of them managed.",
-                program.name,
-                pages(&all),
-                pages(&managed)
-            ),
-            table,
-        ));
+        let pages = |trace: &Trace| grouped(trace.header().totals.distinct_pages);
+        let (all, managed) = (pages(&traces.0), pages(&traces.1));
+        let line = format!("{} in {mib} MiB: {all} pages, {managed} of them managed.", program.name);
+        report.tables.push((line, table));
     }
-    let listed = |policy: &str| {
-        let of = near.iter().filter(|pair| pair.policy == policy);
-        of.map(|pair| format!("{} {:.2}", pair.program, pair.ratio())).collect::<Vec<_>>().join(", ")
-    };
     for policy in COMPARED_POLICIES {
-        report.check(
-            format!("{policy}: live refaults are within a quarter of the simulated ones"),
-            near.iter()
-                .filter(|pair| pair.policy == policy)
-                .all(|pair| (0.75..=1.25).contains(&pair.ratio())),
-            listed(policy),
-        );
+        check_near(&mut report, &measured, policy);
     }
-    let to_clock = |refaults: fn(&Pair) -> f64| {
+    let to_clock = |refaults: fn(&Compared) -> f64| {
         let of = |policy: &str| {
-            let found = near.iter().find(|pair| pair.program == GNUPLOT.name && pair.policy == policy);
+            let found = measured.iter().find(|one| one.program == GNUPLOT.name && one.policy == policy);
             found.map_or(f64::NAN, refaults)
         };
-        100.0 * of("clock-pro-strict") / of("clock")
+        100.0 * of(CLOCK_PRO) / of("clock")
     };
-    report.notes.extend(explanation([to_clock(|pair| pair.live), to_clock(|pair| pair.simulated)]));
+    report
+        .notes
+        .extend(explanation([to_clock(Compared::live_refaults), to_clock(Compared::simulated_refaults)]));
     Ok(report)
+}
+
+/// Checks that a policy's refaults are about as many live as simulated, on every program.
+fn check_near(report: &mut Report, measured: &[Compared], policy: &str) {
+    let of_policy = || measured.iter().filter(|compared| compared.policy == policy);
+    let each = of_policy().map(|compared| format!("{} {:.2}", compared.program, compared.ratio()));
+    report.check(
+        format!("{policy}: live refaults are within a quarter of the simulated ones"),
+        of_policy().all(|compared| (0.75..=1.25).contains(&compared.ratio())),
+        each.collect::<Vec<_>>().join(", "),
+    );
 }
 
 /// What was looked at. `gnuplot`: CLOCK-Pro's refaults in percent of CLOCK's, live and simulated.

@@ -7,16 +7,12 @@
 //! been accessed, so m_c grows (`clock-pro`). Here the two other readings stand beside that one.
 
 use super::clock_pro_2005::mean_errors;
-use super::clock_pro_2005_programs::{
-    AsLoop, COUNTERPARTS, M88K, Program, SIZES, SOR, STREAM_PATTERN, Stream, TABLE_4, TABLE_5, frames_of,
-    instructions,
-};
+use super::clock_pro_2005_programs::{COUNTERPARTS, M88K, Program, SIZES, SOR, frames_at, instructions};
+use super::clock_pro_2005_streams::{STREAM_PATTERN, Stream, TABLE_4, TABLE_5, frames_of};
 use crate::kept::Counts;
-use crate::workload::generated;
 use crate::{Error, Item, Lab, Published, Report};
 use sweephand_results::{Table, grouped};
 use sweephand_trace::Trace;
-use sweephand_trace::generate::Pattern;
 
 pub(crate) const ITEMS: &[Item] = &[Item {
     id: "clock-pro/test-end",
@@ -91,16 +87,15 @@ fn beside_streams(lab: &Lab, report: &mut Report) -> Result<(), Error> {
     let mut table = table(&["program", "setting", "published"]);
     for (setting, program) in [(&TABLE_4, M88K), (&TABLE_5, SOR)] {
         let published = Published::read(setting.published);
-        let shares: Vec<_> = published.column("memory_kb").iter().map(|kb| kb / setting.memory_kb).collect();
+        let shares = setting.shares(&published);
         let trace = program.trace(lab)?;
         let rows = alone_and_beside(lab, &trace, instructions(&trace) / 1e6, &shares)?;
         for (line, measured) in rows {
             let cells = [program.name().to_string(), line.to_string(), String::new()];
             table.row(cells.into_iter().chain(measured));
         }
-        if let Some(AsLoop { pages, rounds, million_instructions }) = setting.as_loop {
-            let trace = generated(&Pattern::Loop { pages }, 1, (pages * rounds) as usize)?;
-            let rows = alone_and_beside(lab, &trace, million_instructions, &shares)?;
+        if let Some(as_loop) = &setting.as_loop {
+            let rows = alone_and_beside(lab, &as_loop.trace()?, as_loop.million_instructions, &shares)?;
             for ((line, measured), column) in rows.into_iter().zip(["CLOCK-Pro", "CLOCK-Pro_wIO"]) {
                 let published = format!("{:.2}", mean(&published.column(column)));
                 let cells = [format!("{} as a loop", setting.published_program), line.to_string(), published];
@@ -158,7 +153,7 @@ fn programs(lab: &Lab, report: &mut Report, which: &str, programs: &[Program]) -
     for program in programs {
         let trace = &program.trace(lab)?;
         let header = trace.header();
-        let frames = SIZES.map(|percent| ((header.totals.distinct_pages * percent + 50) / 100) as usize);
+        let frames = SIZES.map(|percent| frames_at(header.totals.distinct_pages, percent) as usize);
         // Below some windows the reduced trace is not exact for policies with reference bits.
         let is_exact = |frames: &&usize| **frames as u64 >= header.metadata.nearly_exact_pages();
         let frames: Vec<_> = frames.iter().filter(is_exact).copied().collect();
