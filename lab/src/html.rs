@@ -1,11 +1,11 @@
 //! All reproduced items as one HTML file: published numbers beside measured ones, claims, and where
 //! each result comes from. The file is complete: it has no script and loads nothing.
 
-use crate::{Grade, Nearness, Reproduction, State, every_item, paper};
+use crate::{Grade, Nearness, Origin, Report, Reproduction, State, every_item, paper};
 use minijinja::value::Serde;
 use minijinja::{Environment, Value, context};
 use serde::Serialize;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use sweephand_report::html_style;
 use sweephand_results::{bytes, grouped};
 
@@ -119,6 +119,24 @@ struct Tally {
 }
 
 impl Tally {
+    /// Of one item.
+    fn of(state: State, report: &Report) -> Self {
+        let mut tally = Self { items: 1, ..Self::default() };
+        match state {
+            State::Measured => tally.measured = 1,
+            State::Impossible => tally.impossible = 1,
+            State::Waiting => tally.waiting = 1,
+        }
+        for (nearness, _) in report.compared.iter().filter_map(|compared| report.judge(compared)) {
+            tally.cells[nearness as usize] += 1;
+        }
+        tally.grades =
+            Grade::ALL.map(|grade| report.claims.iter().filter(|claim| claim.grade() == grade).count());
+        tally.checks =
+            [true, false].map(|holds| report.checks.iter().filter(|check| check.holds == holds).count());
+        tally
+    }
+
     fn add(&mut self, other: &Self) {
         self.items += other.items;
         self.measured += other.measured;
@@ -205,102 +223,102 @@ fn facts(found: &[Reproduction]) -> Vec<String> {
 }
 
 fn show(found: &Reproduction) -> Shown {
-    let mut tally = Tally { items: 1, ..Tally::default() };
-    match found.state {
-        State::Measured => tally.measured = 1,
-        State::Impossible => tally.impossible = 1,
-        State::Waiting => tally.waiting = 1,
-    }
-    let mut shown = Shown {
+    let nothing = Report::default();
+    let report = found.report.as_ref().unwrap_or(&nothing);
+    let origin = found.origin.as_ref().filter(|_| found.report.is_some());
+    Shown {
         anchor: found.item.replace('/', "-"),
         id: found.item.clone(),
         title: found.title.clone(),
         state: found.state,
         reason: found.reason.clone(),
-        tally: Tally::default(),
-        method: Vec::new(),
-        tables: [Vec::new(), Vec::new()],
-        claims: Vec::new(),
-        notes: Vec::new(),
-        figures: Vec::new(),
-        origin: None,
-    };
-    if let Some(report) = &found.report {
-        let mut cells: HashMap<(usize, usize, usize), Cell> = HashMap::new();
-        for compared in &report.compared {
-            let (published, measured) = (compared.published, compared.measured);
-            cells.entry((published.table, published.row, published.column)).or_default().published = true;
-            let Some((nearness, difference)) = report.judge(compared) else { continue };
-            let (_, class, sign, meaning) = class(nearness);
-            let cell = cells.entry((measured.table, measured.row, measured.column)).or_default();
-            *cell = Cell { class: Some(class), sign, difference, meaning, ..Cell::default() };
-            tally.cells[nearness as usize] += 1;
-        }
-        let has_published = report.tables.iter().enumerate().map(|(table, _)| {
-            report
-                .compared
-                .iter()
-                .any(|compared| [compared.published.table, compared.measured.table].contains(&table))
-        });
-        let has_published: Vec<bool> = has_published.collect();
-        let none = !has_published.contains(&true);
-        for (index, (line, table)) in report.tables.iter().enumerate() {
-            let rows = table.rows.iter().enumerate().map(|(row, texts)| {
-                let cells = texts.iter().enumerate().map(|(column, text)| Cell {
-                    text: text.clone(),
-                    ..cells.remove(&(index, row, column)).unwrap_or_default()
-                });
-                cells.collect()
-            });
-            let shown_table =
-                ShownTable { line: words(line), heading: table.heading.clone(), rows: rows.collect() };
-            let in_front = has_published[index] || none && index == 0;
-            shown.tables[usize::from(!in_front)].push(shown_table);
-        }
-        shown.method = report.method.lines().map(words).collect();
-        let claims = report.claims.iter().map(|claim| ShownClaim {
-            class: grade_class(claim.grade()),
-            verdict: claim.grade().words(),
-            origin: format!("{}, {}", claim.id(), claim.bar().words()),
-            text: words(claim.text()),
-            measured: words(claim.measured()),
-        });
-        let checks = report.checks.iter().map(|check| ShownClaim {
-            class: if check.holds { "yes" } else { "no" },
-            verdict: if check.holds { "holds" } else { "FAILS" },
-            origin: "our check".into(),
-            text: words(&check.text),
-            measured: words(&check.measured),
-        });
-        shown.claims = claims.chain(checks).collect();
-        tally.grades =
-            Grade::ALL.map(|grade| report.claims.iter().filter(|claim| claim.grade() == grade).count());
-        tally.checks =
-            [true, false].map(|holds| report.checks.iter().filter(|check| check.holds == holds).count());
-        shown.figures = report.figures.iter().map(|figure| figure.svg.clone()).collect();
-        // A note holds paragraphs; one that is set off is drawn with letters.
-        let paragraphs = report.notes.iter().flat_map(|note| note.split("\n\n"));
-        shown.notes = paragraphs
-            .map(|note| Note { drawing: note.starts_with("    "), words: words(note.trim_end()) })
-            .collect();
-        shown.origin = found.origin.as_ref().map(|origin| {
-            let inputs = origin.inputs.iter().map(|input| {
-                let folder = if input.bundled { "traces/" } else { "" };
-                format!("{folder}{} ({})", input.file, input.checksum)
-            });
-            let inputs: Vec<_> = inputs.collect();
-            let inputs = match inputs.is_empty() {
-                true => "no file".to_string(),
-                false => inputs.join(", "),
-            };
-            let seeds = report
-                .seeds_in_words()
-                .unwrap_or("no seed but those of policies, which have their defaults".into());
-            format!("{} UTC, {:.1} s; from {inputs}; {seeds}.", origin.date, origin.seconds)
-        });
+        tally: Tally::of(found.state, report),
+        method: report.method.lines().map(words).collect(),
+        tables: show_tables(report),
+        claims: show_claims(report),
+        notes: show_notes(report),
+        figures: report.figures.iter().map(|figure| figure.svg.clone()).collect(),
+        origin: origin.map(|origin| origin_in_words(origin, report)),
     }
-    shown.tally = tally;
+}
+
+/// The cells of a report that hold a published number or are judged by one, without their texts.
+/// They are by table, row and column.
+fn judged_cells(report: &Report) -> HashMap<(usize, usize, usize), Cell> {
+    let mut cells: HashMap<_, Cell> = HashMap::new();
+    for compared in &report.compared {
+        let (published, measured) = (compared.published, compared.measured);
+        cells.entry((published.table, published.row, published.column)).or_default().published = true;
+        let Some((nearness, difference)) = report.judge(compared) else { continue };
+        let (_, class, sign, meaning) = class(nearness);
+        let cell = cells.entry((measured.table, measured.row, measured.column)).or_default();
+        *cell = Cell { class: Some(class), sign, difference, meaning, ..Cell::default() };
+    }
+    cells
+}
+
+/// Tables with published numbers, or else the first; and the others.
+fn show_tables(report: &Report) -> [Vec<ShownTable>; 2] {
+    let mut cells = judged_cells(report);
+    let compared = report.compared.iter();
+    let published: HashSet<usize> =
+        compared.flat_map(|compared| [compared.published.table, compared.measured.table]).collect();
+    let mut shown = [Vec::new(), Vec::new()];
+    for (index, (line, table)) in report.tables.iter().enumerate() {
+        let rows = table.rows.iter().enumerate().map(|(row, texts)| {
+            let cells = texts.iter().enumerate().map(|(column, text)| Cell {
+                text: text.clone(),
+                ..cells.remove(&(index, row, column)).unwrap_or_default()
+            });
+            cells.collect()
+        });
+        let shown_table =
+            ShownTable { line: words(line), heading: table.heading.clone(), rows: rows.collect() };
+        let in_front = published.contains(&index) || published.is_empty() && index == 0;
+        shown[usize::from(!in_front)].push(shown_table);
+    }
     shown
+}
+
+/// Claims, then checks.
+fn show_claims(report: &Report) -> Vec<ShownClaim> {
+    let claims = report.claims.iter().map(|claim| ShownClaim {
+        class: grade_class(claim.grade()),
+        verdict: claim.grade().words(),
+        origin: format!("{}, {}", claim.id(), claim.bar().words()),
+        text: words(claim.text()),
+        measured: words(claim.measured()),
+    });
+    let checks = report.checks.iter().map(|check| ShownClaim {
+        class: if check.holds { "yes" } else { "no" },
+        verdict: if check.holds { "holds" } else { "FAILS" },
+        origin: "our check".into(),
+        text: words(&check.text),
+        measured: words(&check.measured),
+    });
+    claims.chain(checks).collect()
+}
+
+/// A note holds paragraphs; one that is set off is drawn with letters.
+fn show_notes(report: &Report) -> Vec<Note> {
+    let paragraphs = report.notes.iter().flat_map(|note| note.split("\n\n"));
+    paragraphs.map(|note| Note { drawing: note.starts_with("    "), words: words(note.trim_end()) }).collect()
+}
+
+/// When a report was measured, how long that took, and from what.
+fn origin_in_words(origin: &Origin, report: &Report) -> String {
+    let inputs = origin.inputs.iter().map(|input| {
+        let folder = if input.bundled { "traces/" } else { "" };
+        format!("{folder}{} ({})", input.file, input.checksum)
+    });
+    let inputs: Vec<_> = inputs.collect();
+    let inputs = match inputs.is_empty() {
+        true => "no file".to_string(),
+        false => inputs.join(", "),
+    };
+    let seeds =
+        report.seeds_in_words().unwrap_or("no seed but those of policies, which have their defaults".into());
+    format!("{} UTC, {:.1} s; from {inputs}; {seeds}.", origin.date, origin.seconds)
 }
 
 /// Takes a text apart: what stands between two back quotes is code.

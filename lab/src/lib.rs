@@ -47,6 +47,8 @@ mod workload;
 mod wsclock_1981;
 #[path = "../papers/wsclock-1981/causes.rs"]
 mod wsclock_1981_causes;
+#[path = "../papers/wsclock-1981/conventions.rs"]
+mod wsclock_1981_conventions;
 #[path = "../papers/wsclock-1981/runs.rs"]
 mod wsclock_1981_runs;
 #[path = "../papers/wsclock-1981/speed.rs"]

@@ -526,23 +526,6 @@ fn the_product_knows_neither_the_laboratory_nor_where_it_was_built() {
 /// Lines that a function has at most, from `fn` to its closing brace.
 const MOST_LINES: usize = 70;
 
-/// Functions that are longer, by file, with the lines that each has at most.
-const LONGER: [(&str, &[(&str, usize)]); 7] = [
-    ("crates/pager/agent/src/simulation/kernel.rs", &[("mremap", 87)]),
-    ("crates/pager/agent/src/simulation/run.rs", &[("of", 97)]),
-    ("lab/papers/apr-2020/experiments.rs", &[("summary", 102), ("figure_4_1", 89), ("window", 78)]),
-    (
-        "lab/papers/linux-mm-advanced-page-replacement/experiments.rs",
-        &[("recorded_lookups", 118), ("indexed_database", 102)],
-    ),
-    ("lab/papers/wsclock-1981/causes.rs", &[("folding", 134), ("model", 107), ("io", 85)]),
-    (
-        "lab/papers/wsclock-1981/experiments.rs",
-        &[("table_2", 189), ("ltrt", 125), ("figure", 78), ("other_policies", 72)],
-    ),
-    ("lab/src/html.rs", &[("show", 98)]),
-];
-
 /// The functions of a file outside its tests, with their lines. The file is formatted: so a
 /// function ends with the first brace that is as far from the left as its `fn`.
 fn functions(source: &str) -> Vec<(&str, usize)> {
@@ -583,24 +566,12 @@ fn no_function_outside_tests_is_long() {
     let sources = sources(&root, &["target", "tests", "benches", "fuzz"]);
     assert!(sources.len() > 300, "the files are found: {}", sources.len());
     let mut messages = Vec::new();
-    let mut longer: BTreeMap<(&str, &str), usize> = BTreeMap::new();
-    for (file, functions) in LONGER {
-        longer.extend(functions.iter().map(|(name, most)| ((file, *name), *most)));
-    }
-    let mut met = BTreeSet::new();
     for (path, source) in &sources {
-        let file = path.strip_prefix(&root).unwrap().to_str().unwrap();
+        let file = path.strip_prefix(&root).unwrap().display();
         for (name, lines) in functions(source).into_iter().filter(|(_, lines)| *lines > MOST_LINES) {
-            let most = longer.get_key_value(&(file, name));
-            met.extend(most.map(|(entry, _)| *entry));
-            let most = most.map_or(MOST_LINES, |(_, most)| *most);
-            if lines > most {
-                messages.push(format!("{file}: {name} has {lines} lines, {most} at most"));
-            }
+            messages.push(format!("{file}: {name} has {lines} lines, {MOST_LINES} at most"));
         }
     }
-    let unmet = longer.keys().filter(|entry| !met.contains(*entry));
-    messages.extend(unmet.map(|(file, name)| format!("{file}: {name} is not long: take it from LONGER")));
     assert!(messages.is_empty(), "split them by what their parts are for:\n{}", messages.join("\n"));
 }
 

@@ -5,7 +5,7 @@
 //! page replacement algorithm for database disk buffering", SIGMOD 1993). In the second, a mapping
 //! that is walked once, or over and over, pushes out pages that are in constant use.
 
-use crate::workload::{generated, objects, page_numbers};
+use crate::workload::{Object, generated, objects, page_numbers};
 use crate::{Bar, Error, Figure, Item, Lab, Published, Report, Scale};
 use sweephand_policy::PageId;
 use sweephand_policy::registry::POLICIES;
@@ -138,16 +138,20 @@ fn look_ups_under(
         .collect())
 }
 
-fn indexed_database(lab: &Lab) -> Result<Report, Error> {
+/// A number of the wiki.
+fn published(quantity: &str) -> f64 {
     let wiki = Published::read(include_str!("wiki.csv"));
-    let published = |quantity: &str| {
-        let row = wiki
-            .words("quantity")
-            .iter()
-            .position(|other| *other == quantity)
-            .expect("a quantity of the wiki");
-        wiki.column("value")[row]
-    };
+    let row = wiki.words("quantity").iter().position(|other| *other == quantity);
+    wiki.column("value")[row.expect("a quantity of the wiki")]
+}
+
+/// What the wiki calls the leaves that LRU keeps.
+const LEAVES_OF_LRU: &str = "leaf pages that LRU keeps";
+
+/// The policies that the wiki proposes.
+const PROPOSED: [&str; 6] = ["lru-2", "2q", "lirs", "arc", "car", "clock-pro"];
+
+fn indexed_database(lab: &Lab) -> Result<Report, Error> {
     let trace = generated(&Pattern::INDEXED_DATABASE, SEED, 2 * LOOKUPS as usize)?;
     let results = look_ups(lab, &trace, LEAF_PAGES, LOOKUPS, BUFFER_PAGES)?;
     let mut report = Report {
@@ -162,7 +166,15 @@ fn indexed_database(lab: &Lab) -> Result<Report, Error> {
         seeds: vec![SEED],
         ..Report::default()
     };
+    database_table(&results, &mut report);
+    database_claims(&results, &mut report);
+    minidb(lab, &mut report)?;
+    report.figures.push(leaves_figure(lab, &trace)?);
+    Ok(report)
+}
 
+/// The hit ratios beside the prototype's.
+fn database_table(results: &[[ClassCounts; 2]], report: &mut Report) {
     let prototype =
         |policy: &str| PROTOTYPE.iter().find(|(name, _)| *name == policy).map(|(_, percent)| *percent);
     let mut table = Table::new([
@@ -175,7 +187,7 @@ fn indexed_database(lab: &Lab) -> Result<Report, Error> {
         "leaves at the end",
     ]);
     let (mut most_off, mut worst) = (0.0_f64, "");
-    for (policy, [leaf, record]) in every_policy().into_iter().zip(&results) {
+    for (policy, [leaf, record]) in every_policy().into_iter().zip(results) {
         let (theirs, difference) = match prototype(policy) {
             Some(theirs) => {
                 let difference = leaf.hit_percent() - theirs;
@@ -204,10 +216,12 @@ fn indexed_database(lab: &Lab) -> Result<Report, Error> {
         most_off <= 0.5,
         format!("at most {most_off:.2} off, {worst}; {} policies", PROTOTYPE.len()),
     );
-    let counts =
-        |policy: &str| results[every_policy().iter().position(|name| *name == policy).expect("a policy")];
-    let [lru_leaf, _] = counts("lru");
-    let leaves = published("leaf pages that LRU keeps");
+}
+
+/// How many leaves LRU keeps, and the policies that the wiki proposes.
+fn database_claims(results: &[[ClassCounts; 2]], report: &mut Report) {
+    let [lru_leaf, _] = &results[at("lru")];
+    let leaves = published(LEAVES_OF_LRU);
     report.claim("lx06", Bar::Ours).exact(
         format!("LRU keeps about {leaves:.0} leaves in {BUFFER_PAGES} frames (within 10)"),
         (lru_leaf.hit_percent() - leaves).abs() <= 10.0,
@@ -217,13 +231,13 @@ fn indexed_database(lab: &Lab) -> Result<Report, Error> {
             lru_leaf.resident_pages
         ),
     );
-    let far_better: Vec<_> = ["lru-2", "2q", "lirs", "arc", "car", "clock-pro"]
+    let far_better: Vec<_> = PROPOSED
         .into_iter()
-        .filter(|policy| counts(policy)[LEAF].hit_percent() > 1.5 * lru_leaf.hit_percent())
+        .filter(|policy| results[at(policy)][LEAF].hit_percent() > 1.5 * lru_leaf.hit_percent())
         .collect();
     report.check(
         "the policies that the wiki proposes (lru-2 2q lirs arc car clock-pro) hit leaves half as often again as LRU",
-        far_better.len() == 6,
+        far_better.len() == PROPOSED.len(),
         far_better.join(" "),
     );
     let expected = lru_expectation();
@@ -235,17 +249,14 @@ fn indexed_database(lab: &Lab) -> Result<Report, Error> {
         expected.references,
         expected.leaves
     ));
-
-    minidb(lab, &published, &mut report)?;
-    report.figures.push(leaves_figure(lab, &trace, leaves)?);
-    Ok(report)
 }
 
 /// Buffers of the figure; the wiki's is among them.
 const BUFFERS: [usize; 8] = [26, 51, 76, BUFFER_PAGES, 151, 201, 301, 401];
 
-/// Leaves that policies keep, against the buffer. `theirs`: what the wiki says of LRU.
-fn leaves_figure(lab: &Lab, trace: &Trace, theirs: f64) -> Result<Figure, Error> {
+/// Leaves that policies keep, against the buffer, with what the wiki says of LRU.
+fn leaves_figure(lab: &Lab, trace: &Trace) -> Result<Figure, Error> {
+    let theirs = (BUFFER_PAGES as f64, published(LEAVES_OF_LRU));
     let policies = DRAWN.map(|(_, policy)| policy);
     let by_buffer = BUFFERS
         .iter()
@@ -258,7 +269,7 @@ fn leaves_figure(lab: &Lab, trace: &Trace, theirs: f64) -> Result<Figure, Error>
             .zip(&by_buffer)
             .map(|(buffer, counts)| (*buffer as f64, counts[policy][LEAF].hit_percent()))
             .collect(),
-        published: if *name == "LRU" { vec![(BUFFER_PAGES as f64, theirs)] } else { Vec::new() },
+        published: if *name == "LRU" { vec![theirs] } else { Vec::new() },
     });
     let name = "Leaves of the generated database that are in memory, against its buffer".to_string();
     let chart = LineChart {
@@ -289,7 +300,7 @@ fn lru_expectation() -> Expectation {
 }
 
 /// miniDB: what its queries would cost under each policy, beside what locking the index gained.
-fn minidb(lab: &Lab, published: &dyn Fn(&str) -> f64, report: &mut Report) -> Result<(), Error> {
+fn minidb(lab: &Lab, report: &mut Report) -> Result<(), Error> {
     let Minidb { leaves, records, frames, lookups } = MINIDB;
     let pattern = Pattern::IndexedDatabase { leaves, records };
     let trace = generated(&pattern, SEED, 2 * lookups as usize)?;
@@ -371,34 +382,96 @@ const DRAWN: [(&str, &str); 6] = [
 /// What pages of the recorded look-ups are.
 const CLASSES: [&str; 4] = ["index leaf", "internal", "record", "program"];
 
-fn recorded_lookups(lab: &Lab) -> Result<Report, Error> {
-    let trace = lab.bundled_trace("btree")?;
-    // The mapped file is the largest object.
-    let file = objects(&trace)?.into_iter().max_by_key(|object| object.pages).expect("a mapped file");
-    let half = (file.from_record + file.to_record) / 2;
-    let numbers = page_numbers(&trace)?;
-    let class_of_page: Vec<usize> = {
-        let layout = Published::read(&lab.bundled_text("btree.csv")?);
-        // sqlite counts its pages from 1.
-        let mut of_file = vec![2; file.pages as usize + 1];
-        let (trees, types, pages) = (layout.words("tree"), layout.words("type"), layout.column("page"));
-        for ((tree, kind), page) in trees.into_iter().zip(types).zip(pages) {
-            of_file[page as usize] = if (tree, kind) == ("by_key", "leaf") { 0 } else { 1 };
-        }
-        let class = |number: &u64| {
-            if file.contains(*number) { of_file[(number - file.first_page) as usize + 1] } else { 3 }
-        };
-        numbers.iter().map(class).collect()
-    };
-    let earlier = CLASSES.len();
-    let class_of = |record: u64, page: PageId| {
-        class_of_page[page.index()] + if (half..file.to_record).contains(&record) { 0 } else { earlier }
-    };
-    let policies: Vec<_> = every_policy().into_iter().chain([LRU_2_CORRELATED]).collect();
-    let results = lab.by_class(&trace, &policies, &RECORDED_FRAMES, 2 * earlier, class_of)?;
-    let of_class = |class: usize| class_of_page.iter().filter(|of_page| **of_page == class).count();
-    let lookups = RECORDED_LOOKUPS as f64 / 2.0;
+/// The recorded look-ups under every policy and [`LRU_2_CORRELATED`].
+struct RecordedLookups {
+    trace: Trace,
+    /// Of each page by its id, where its class stands in [`CLASSES`].
+    class_of_page: Vec<usize>,
+    policies: Vec<&'static str>,
+    /// By policy, by size and by class; those of the second half come first.
+    counts: Vec<Vec<Vec<ClassCounts>>>,
+}
 
+impl RecordedLookups {
+    /// The look-ups of the second half, which count.
+    const COUNTED: f64 = RECORDED_LOOKUPS as f64 / 2.0;
+
+    fn simulate(lab: &Lab) -> Result<Self, Error> {
+        let trace = lab.bundled_trace("btree")?;
+        // The mapped file is the largest object.
+        let file = objects(&trace)?.into_iter().max_by_key(|object| object.pages).expect("a mapped file");
+        let half = (file.from_record + file.to_record) / 2;
+        let class_of_page = classes_of_pages(lab, &trace, &file)?;
+        let earlier = CLASSES.len();
+        let class_of = |record: u64, page: PageId| {
+            class_of_page[page.index()] + if (half..file.to_record).contains(&record) { 0 } else { earlier }
+        };
+        let policies: Vec<_> = every_policy().into_iter().chain([LRU_2_CORRELATED]).collect();
+        let counts = lab.by_class(&trace, &policies, &RECORDED_FRAMES, 2 * earlier, class_of)?;
+        Ok(Self { trace, class_of_page, policies, counts })
+    }
+
+    fn pages_of(&self, class: usize) -> usize {
+        self.class_of_page.iter().filter(|of_page| **of_page == class).count()
+    }
+
+    /// In percent of the look-ups.
+    fn leaf_hits(&self, policy: usize, size: usize) -> f64 {
+        (100.0 * (1.0 - self.counts[policy][size][LEAF].faults as f64 / Self::COUNTED)).max(0.0)
+    }
+
+    fn table(&self) -> Table {
+        let mut table = Table::new(
+            (std::iter::once("policy".to_string()))
+                .chain(RECORDED_FRAMES.map(|frames| format!("leaf hits %, {frames} frames")))
+                .chain(CLASSES.map(|class| format!("{class} faults"))),
+        );
+        for (policy, name) in self.policies.iter().enumerate() {
+            let hits = (0..RECORDED_FRAMES.len()).map(|size| one_decimal(self.leaf_hits(policy, size)));
+            let counts = &self.counts[policy][SHOWN][..CLASSES.len()];
+            let faults = counts.iter().map(|class| format!("{:.3}", class.faults as f64 / Self::COUNTED));
+            table.row(std::iter::once(name.to_string()).chain(hits).chain(faults));
+        }
+        table
+    }
+
+    fn figure(&self) -> Figure {
+        let lines = DRAWN.map(|(name, policy)| ChartLine {
+            name: name.into(),
+            points: (RECORDED_FRAMES.iter().enumerate())
+                .map(|(size, &frames)| (frames as f64, self.leaf_hits(at(policy), size)))
+                .collect(),
+            published: Vec::new(),
+        });
+        let name = "Leaf hits of sqlite's look-ups against memory size".to_string();
+        let chart = LineChart {
+            name: name.clone(),
+            x: "frames".into(),
+            y: "leaf hits in percent of the look-ups".into(),
+            logarithmic: false,
+            lines: lines.into(),
+        };
+        Figure { file: "recorded-lookups.svg".into(), name, svg: plot_lines(&chart) + "\n" }
+    }
+}
+
+/// Of each page by its id, where its class stands in [`CLASSES`].
+fn classes_of_pages(lab: &Lab, trace: &Trace, file: &Object) -> Result<Vec<usize>, Error> {
+    let layout = Published::read(&lab.bundled_text("btree.csv")?);
+    // sqlite counts its pages from 1.
+    let mut of_file = vec![2; file.pages as usize + 1];
+    let (trees, types, pages) = (layout.words("tree"), layout.words("type"), layout.column("page"));
+    for ((tree, kind), page) in trees.into_iter().zip(types).zip(pages) {
+        of_file[page as usize] = if (tree, kind) == ("by_key", "leaf") { 0 } else { 1 };
+    }
+    let class = |number: &u64| {
+        if file.contains(*number) { of_file[(number - file.first_page) as usize + 1] } else { 3 }
+    };
+    Ok(page_numbers(trace)?.iter().map(class).collect())
+}
+
+fn recorded_lookups(lab: &Lab) -> Result<Report, Error> {
+    let look_ups = RecordedLookups::simulate(lab)?;
     let mut report = Report {
         method: format!(
             "sqlite, {RECORDED_LOOKUPS} random look-ups through an index, the database file mapped (`traces/record.sh \
@@ -407,77 +480,19 @@ fn recorded_lookups(lab: &Lab) -> Result<Report, Error> {
              The second half of the look-ups counts. A look-up goes through one index leaf and one page of records; \
              leaf hits are the look-ups less the faults on leaves, in percent of the look-ups, 0 where there are more \
              faults.",
-            of_class(0),
-            of_class(1),
-            of_class(2),
-            of_class(3),
-            trace.header().checksum
+            look_ups.pages_of(0),
+            look_ups.pages_of(1),
+            look_ups.pages_of(2),
+            look_ups.pages_of(3),
+            look_ups.trace.header().checksum
         ),
         ..Report::default()
     };
-    let leaf_hits = |policy: usize, size: usize| {
-        (100.0 * (1.0 - results[policy][size][0].faults as f64 / lookups)).max(0.0)
-    };
-    let mut table = Table::new(
-        (std::iter::once("policy".to_string()))
-            .chain(RECORDED_FRAMES.map(|frames| format!("leaf hits %, {frames} frames")))
-            .chain(CLASSES.map(|class| format!("{class} faults"))),
-    );
-    for (policy, name) in policies.iter().enumerate() {
-        let hits = (0..RECORDED_FRAMES.len()).map(|size| one_decimal(leaf_hits(policy, size)));
-        let counts = &results[policy][SHOWN];
-        let faults = (0..CLASSES.len()).map(|class| format!("{:.3}", counts[class].faults as f64 / lookups));
-        table.row(std::iter::once(name.to_string()).chain(hits).chain(faults));
-    }
     let shown = RECORDED_FRAMES[SHOWN];
-    report
-        .tables
-        .push((format!("Leaf hits, and faults a look-up in {shown} frames by what was touched."), table));
-
-    let lines = DRAWN.map(|(name, policy)| ChartLine {
-        name: name.into(),
-        points: (RECORDED_FRAMES.iter().enumerate())
-            .map(|(size, &frames)| (frames as f64, leaf_hits(at(policy), size)))
-            .collect(),
-        published: Vec::new(),
-    });
-    let name = "Leaf hits of sqlite's look-ups against memory size".to_string();
-    let chart = LineChart {
-        name: name.clone(),
-        x: "frames".into(),
-        y: "leaf hits in percent of the look-ups".into(),
-        logarithmic: false,
-        lines: lines.into(),
-    };
-    report.figures.push(Figure { file: "recorded-lookups.svg".into(), name, svg: plot_lines(&chart) + "\n" });
-
-    let hits = |policy: &str| leaf_hits(at(policy), SHOWN);
-    let lru = hits("lru");
-    report.check(
-        format!("LRU gives leaves away for records: in {shown} frames, twice what is used all the time, it misses a \
-                 leaf at every third look-up"),
-        lru < 67.0,
-        format!("{lru:.1} % leaf hits"),
-    );
-    let proposed = ["lru-2", "2q", "lirs", "arc", "car", "clock-pro"];
-    let better: Vec<_> = proposed.into_iter().filter(|policy| hits(policy) > lru + 5.0).collect();
-    report.check(
-        "the policies that the wiki proposes (lru-2 2q lirs arc car clock-pro) keep more leaves than LRU (by 5 \
-         points)",
-        better.len() == proposed.len(),
-        format!(
-            "{}; {}",
-            if better.is_empty() { "none does".into() } else { format!("{} do", better.join(" ")) },
-            proposed.map(|policy| format!("{policy} {:.1}", hits(policy))).join(", ")
-        ),
-    );
-    let correlated = leaf_hits(policies.len() - 1, SHOWN);
-    report.check(
-        "what keeps them from it are correlated references: LRU-2 that takes references of a few look-ups for one \
-         (`lru-2:crp=2000`) keeps nearly all leaves",
-        correlated > 90.0,
-        format!("{correlated:.1} % leaf hits against {:.1} %", hits("lru-2")),
-    );
+    let line = format!("Leaf hits, and faults a look-up in {shown} frames by what was touched.");
+    report.tables.push((line, look_ups.table()));
+    report.figures.push(look_ups.figure());
+    recorded_checks(&look_ups, &mut report);
     report.notes.push(
         "In the generated string a look-up touches a page once. A program touches it several times in a row, with its \
          own pages between: so does sqlite, which compares keys, then fetches the record. Policies for which the \
@@ -488,6 +503,36 @@ fn recorded_lookups(lab: &Lab) -> Result<Report, Error> {
             .into(),
     );
     Ok(report)
+}
+
+fn recorded_checks(look_ups: &RecordedLookups, report: &mut Report) {
+    let shown = RECORDED_FRAMES[SHOWN];
+    let hits = |policy: &str| look_ups.leaf_hits(at(policy), SHOWN);
+    let lru = hits("lru");
+    report.check(
+        format!("LRU gives leaves away for records: in {shown} frames, twice what is used all the time, it misses a \
+                 leaf at every third look-up"),
+        lru < 67.0,
+        format!("{lru:.1} % leaf hits"),
+    );
+    let better: Vec<_> = PROPOSED.into_iter().filter(|policy| hits(policy) > lru + 5.0).collect();
+    report.check(
+        "the policies that the wiki proposes (lru-2 2q lirs arc car clock-pro) keep more leaves than LRU (by 5 \
+         points)",
+        better.len() == PROPOSED.len(),
+        format!(
+            "{}; {}",
+            if better.is_empty() { "none does".into() } else { format!("{} do", better.join(" ")) },
+            PROPOSED.map(|policy| format!("{policy} {:.1}", hits(policy))).join(", ")
+        ),
+    );
+    let correlated = look_ups.leaf_hits(look_ups.policies.len() - 1, SHOWN);
+    report.check(
+        "what keeps them from it are correlated references: LRU-2 that takes references of a few look-ups for one \
+         (`lru-2:crp=2000`) keeps nearly all leaves",
+        correlated > 90.0,
+        format!("{correlated:.1} % leaf hits against {:.1} %", hits("lru-2")),
+    );
 }
 
 /// Frames, hot pages, and pages of the scans: the recorded programs have the same.

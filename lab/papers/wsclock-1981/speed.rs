@@ -1,7 +1,7 @@
 //! How fast intervals (IRIM) are simulated, on this machine.
 
 use crate::live::machine;
-use crate::wsclock_1981::FOLDER;
+use crate::wsclock_1981_conventions::FOLDER;
 use crate::wsclock_1981_runs::{Timed, timed};
 use crate::{Bar, Error, Item, Lab, Limit, Measurement, Report};
 use sweephand_results::Table;
