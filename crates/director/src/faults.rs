@@ -4,7 +4,8 @@
 //! There are two events for each processor: faults that were answered from memory, and faults that
 //! waited for a disk. (A third event, for all faults, comes too early: when a fault begins.) The
 //! thread that is about to start the program opens the events, and whatever it starts inherits
-//! them; for a process that runs already, they are opened for its threads. They stay off until the program nears its limit, so until then they cost nothing.
+//! them; for a process that runs already, they are opened for its threads. They stay off until the
+//! program nears its limit, so until then they cost nothing.
 
 use perf_event::events::Software;
 use perf_event::{Builder, Counter, SampleFlag, Sampler};

@@ -24,9 +24,10 @@
 //! policy is faster (`trial`). Meanwhile it reads ahead, as long as that pays (`stage`), and has
 //! the kernel take memory back before the program needs it (`budget`).
 //!
-//! **Whose pages.** All processes of a program that is started so are in one cgroup, have one
-//! limit, and their pages compete under one policy. Pages that processes share after a fork are left to the kernel, until
-//! one process has them alone. So are pages of files and of shared memory.
+//! **Whose pages.** All processes of a program that is started under the director are in one
+//! cgroup, have one limit, and their pages compete under one policy. Pages that processes share
+//! after a fork are left to the kernel, until one process has them alone. So are pages of files and
+//! of shared memory.
 //!
 //! **A running process** is limited by the same director, without a cgroup: see
 //! [`Budget::of_family`].

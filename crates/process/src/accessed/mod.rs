@@ -2,8 +2,8 @@
 //!
 //! The processor sets a bit in the page table when it uses a page. The kernel shows these bits to
 //! nobody, but a BPF program may read kernel memory. The command loads such a program and gives it
-//! to the agents of paged programs. It walks the page table of the process that runs it, and gives back nothing but
-//! bits. So an agent cannot read the kernel with it, nor another process.
+//! to the agents of paged programs. It walks the page table of the process that runs it, and gives
+//! back nothing but bits. So an agent cannot read the kernel with it, nor another process.
 //!
 //! ```text
 //!   command                                        agent
