@@ -15,15 +15,7 @@ fn right(options: &[&str], name: &str, arguments: &[&str]) -> serde_json::Value 
     let words = [options, &[name], arguments].concat().join(".").replace('/', "-");
     let stats = workshop().join(format!("limits.{words}.json"));
     let mut command = run(options);
-    command.arg("--stats").arg(&stats).arg("--").arg(program(name)).args(arguments);
-    let output = output(&mut command);
-    assert!(
-        output.status.success() && text(&output.stdout) == "right",
-        "{command:?}: {}: {} {}",
-        output.status,
-        text(&output.stdout),
-        text(&output.stderr)
-    );
+    expect_word_right(command.arg("--stats").arg(&stats).arg("--").arg(program(name)).args(arguments));
     let counts = serde_json::from_slice(&fs::read(&stats).unwrap()).unwrap();
     fs::remove_file(stats).unwrap();
     counts

@@ -37,17 +37,7 @@ impl Engine for Agent {
         if !can_page() {
             return;
         }
-        let program = program(name);
-        let mut command = run(options);
-        command.arg("--").arg(program).args(arguments);
-        let output = output(&mut command);
-        assert!(
-            output.status.success() && text(&output.stdout) == "right",
-            "{command:?}: {}: {} {}",
-            output.status,
-            text(&output.stdout),
-            text(&output.stderr)
-        );
+        expect_word_right(run(options).arg("--").arg(program(name)).args(arguments));
     }
 }
 
@@ -163,8 +153,7 @@ fn contents_are_right_on_one_processor() {
     for policy in ["fifo", "clock", "apr"] {
         let mut command = command("taskset");
         command.args(["-c", first, SWEEPHAND, "run", "--memory", "16MiB", "--policy", policy, "--"]);
-        let output = output(command.arg(program("churn")).args(["32", "4", "3"]));
-        assert!(text(&output.stdout) == "right", "{policy}: {}", text(&output.stderr));
+        expect_word_right(command.arg(program("churn")).args(["32", "4", "3"]));
     }
 }
 

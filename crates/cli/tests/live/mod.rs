@@ -96,6 +96,18 @@ pub(crate) fn output(command: &mut Command) -> Output {
     wait(spawn(command.stdout(Stdio::piped()).stderr(Stdio::piped())))
 }
 
+/// Runs a test program to the end, and expects it to have found everything right.
+pub(crate) fn expect_word_right(command: &mut Command) {
+    let output = output(command);
+    assert!(
+        output.status.success() && text(&output.stdout) == "right",
+        "{command:?}: {}: {} {}",
+        output.status,
+        text(&output.stdout),
+        text(&output.stderr)
+    );
+}
+
 /// Waits for the end, within bounds. Meanwhile it reads the streams: a program that has filled a
 /// pipe waits for a reader.
 pub(crate) fn wait(mut child: Running) -> Output {
