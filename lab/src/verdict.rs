@@ -7,6 +7,7 @@
 
 use crate::Published;
 use serde::{Deserialize, Serialize};
+use std::borrow::Borrow;
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
@@ -223,6 +224,16 @@ impl Measurement {
             noise => format!("{of}{gap}{value:.decimals$} ± {noise:.decimals$}"),
         }
     }
+}
+
+/// The mean of at least one value; NaN if there is none.
+pub(crate) fn mean(values: impl IntoIterator<Item: Borrow<f64>>) -> f64 {
+    let (mut count, mut sum) = (0_u32, 0.0);
+    for value in values {
+        count += 1;
+        sum += value.borrow();
+    }
+    sum / f64::from(count)
 }
 
 /// The 97.5 % point of Student's t distribution.

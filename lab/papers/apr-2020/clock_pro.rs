@@ -1,7 +1,8 @@
 //! CLOCK-Pro when every page is used again at once.
 
-use super::curves::{Curves, TENS, mean, one_decimal, traces};
+use super::curves::{Curves, TENS, one_decimal, traces};
 use crate::lab::Change;
+use crate::verdict::mean;
 use crate::workload::twice;
 use crate::{Bar, Error, Lab, Report};
 use sweephand_results::Table;

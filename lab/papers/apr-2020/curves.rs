@@ -10,6 +10,7 @@
 
 use crate::kept::Counts;
 use crate::lab::Change;
+use crate::verdict::mean;
 use crate::{Error, Figure, Lab};
 use std::sync::Arc;
 use sweephand_report::{ChartLine, LineChart, plot_lines};
@@ -218,11 +219,6 @@ pub(super) fn sizes(trace: &Trace, percents: &[u32]) -> Vec<(u32, usize)> {
     };
     let sizes = percents.iter().map(|&percent| (percent, frames(percent)));
     sizes.filter(|(_, frames)| *frames as u64 >= least).collect()
-}
-
-pub(super) fn mean(values: impl IntoIterator<Item = f64>) -> f64 {
-    let (count, sum) = values.into_iter().fold((0_u32, 0.0), |(count, sum), value| (count + 1, sum + value));
-    sum / f64::from(count)
 }
 
 /// The mean over workloads of [`Curves::mean_fewer`].

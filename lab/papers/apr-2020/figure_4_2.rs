@@ -1,6 +1,7 @@
 //! Figure 4.2: refault distances.
 
-use super::curves::{APR, CLOCK, CLOCK_PRO, POLICIES, TENS, WORKLOADS, list, mean, sizes, traces};
+use super::curves::{APR, CLOCK, CLOCK_PRO, POLICIES, TENS, WORKLOADS, list, sizes, traces};
+use crate::verdict::mean;
 use crate::{Bar, Error, Lab, Report};
 use sweephand_results::Table;
 use sweephand_sim::RefaultDistances;

@@ -1,7 +1,8 @@
 //! From which size on an allocation is an object of its own.
 
-use super::curves::{Curves, TENS, WORKLOADS, list, mean, one_decimal, traces};
+use super::curves::{Curves, TENS, WORKLOADS, list, one_decimal, traces};
 use crate::lab::Change;
+use crate::verdict::mean;
 use crate::workload::of_large_objects;
 use crate::{Error, Lab, Report};
 use std::sync::Arc;

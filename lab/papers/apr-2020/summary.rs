@@ -1,9 +1,10 @@
 //! How many faults fewer APR takes than others.
 
 use super::curves::{
-    APR, CLOCK, CLOCK_PRO, Curves, FEW_FAULTS, OPT, PERCENTS, POLICIES, SEQ, mean, mean_fewer, of_workload,
+    APR, CLOCK, CLOCK_PRO, Curves, FEW_FAULTS, OPT, PERCENTS, POLICIES, SEQ, mean_fewer, of_workload,
     one_decimal, traces,
 };
+use crate::verdict::mean;
 use crate::{Bar, Error, Lab, Limit, Measurement, Place, Report, Scale};
 use sweephand_results::Table;
 

@@ -1,6 +1,7 @@
 //! Table 1.1: which policies handle which loops.
 
-use super::curves::{list, mean};
+use super::curves::list;
+use crate::verdict::mean;
 use crate::workload::string;
 use crate::{Bar, Error, Lab, Report};
 use sweephand_policy::SplitMix64;

@@ -1,6 +1,7 @@
 //! What the window of a reduced trace does to APR and CLOCK-Pro.
 
-use super::curves::{APR, CLOCK, CLOCK_PRO, Curves, POLICIES, list, mean};
+use super::curves::{APR, CLOCK, CLOCK_PRO, Curves, POLICIES, list};
+use crate::verdict::mean;
 use crate::{Error, Lab, Report};
 use std::sync::Arc;
 use sweephand_results::Table;

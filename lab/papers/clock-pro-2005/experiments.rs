@@ -5,6 +5,7 @@
 //! the one before it is a hit that policies do not see. Without this rule neither LIRS nor CAR
 //! gives the published numbers; with it both do, to the digit.
 
+use crate::verdict::mean;
 use crate::{Bar, Error, Figure, Item, Lab, Limit, Measurement, Published, Report, Scale};
 use sweephand_report::{ChartLine, LineChart, plot_lines};
 use sweephand_results::Table;
@@ -445,10 +446,6 @@ fn figure_3(lab: &Lab) -> Result<Report, Error> {
     );
     report.notes.push(lines.join("\n"));
     Ok(report)
-}
-
-fn mean(values: &[f64]) -> f64 {
-    values.iter().sum::<f64>() / values.len().max(1) as f64
 }
 
 /// Values from 0 to 100 as a line of `width` blocks.

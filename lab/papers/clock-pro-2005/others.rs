@@ -3,6 +3,7 @@
 //!
 //! Hit ratios as in `experiments.rs`: repeated references collapsed. Loops are generated.
 
+use crate::verdict::mean;
 use crate::workload::string;
 use crate::{Bar, Error, Item, Lab, Limit, Measurement, Published, Report};
 use sweephand_policy::SplitMix64;
@@ -35,11 +36,6 @@ fn workloads() -> [(&'static str, Vec<usize>); 4] {
         ("gli", vec![200, 500, 1000, 1500, 2000, 2500]),
         ("multi2", vec![200, 600, 1000, 1400, 1800, 2200, 2600, 3000]),
     ]
-}
-
-fn mean(values: impl IntoIterator<Item = f64>) -> f64 {
-    let values: Vec<f64> = values.into_iter().collect();
-    values.iter().sum::<f64>() / values.len().max(1) as f64
 }
 
 fn others(lab: &Lab) -> Result<Report, Error> {

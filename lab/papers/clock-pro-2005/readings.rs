@@ -10,6 +10,7 @@ use super::clock_pro_2005::mean_errors;
 use super::clock_pro_2005_programs::{COUNTERPARTS, M88K, Program, SIZES, SOR, frames_at, instructions};
 use super::clock_pro_2005_streams::{STREAM_PATTERN, Stream, TABLE_4, TABLE_5, frames_of};
 use crate::kept::Counts;
+use crate::verdict::mean;
 use crate::{Error, Item, Lab, Published, Report};
 use sweephand_results::{Table, grouped};
 use sweephand_trace::Trace;
@@ -97,7 +98,7 @@ fn beside_streams(lab: &Lab, report: &mut Report) -> Result<(), Error> {
         if let Some(as_loop) = &setting.as_loop {
             let rows = alone_and_beside(lab, &as_loop.trace()?, as_loop.million_instructions, &shares)?;
             for ((line, measured), column) in rows.into_iter().zip(["CLOCK-Pro", "CLOCK-Pro_wIO"]) {
-                let published = format!("{:.2}", mean(&published.column(column)));
+                let published = format!("{:.2}", mean(published.column(column)));
                 let cells = [format!("{} as a loop", setting.published_program), line.to_string(), published];
                 table.row(cells.into_iter().chain(measured));
             }
@@ -170,8 +171,7 @@ fn programs(lab: &Lab, report: &mut Report, which: &str, programs: &[Program]) -
         table.row([name, grouped(clock)].into_iter().chain(of_clock.map(|share| format!("{share:.1}"))));
         shares.push(of_clock);
     }
-    let means =
-        [0, 1, 2].map(|reading: usize| mean(&shares.iter().map(|of| of[reading]).collect::<Vec<_>>()));
+    let means = [0, 1, 2].map(|reading: usize| mean(shares.iter().map(|of| of[reading])));
     table.row(["mean".into(), String::new()].into_iter().chain(means.map(|mean| format!("{mean:.1}"))));
     let row = ["cells with fewer faults than CLOCK".to_string(), format!("of {cells}")];
     table.row(row.into_iter().chain(below.map(|cells| cells.to_string())));
@@ -180,8 +180,4 @@ fn programs(lab: &Lab, report: &mut Report, which: &str, programs: &[Program]) -
     );
     report.tables.push((heading, table));
     Ok(means)
-}
-
-fn mean(values: &[f64]) -> f64 {
-    values.iter().sum::<f64>() / values.len() as f64
 }
