@@ -5,9 +5,9 @@
 use crate::outcome::Outcome;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
-use sweephand_policy::ArgumentError;
 pub use sweephand_policy::load_control::{Control, Deactivate};
 use sweephand_policy::task_registry::TaskSpec;
+use sweephand_policy::{ArgumentError, line};
 
 /// A virtual-memory computer and the work that it is given. Times are in references: the processor
 /// executes one in each unit of time.
@@ -437,11 +437,8 @@ impl Configuration {
 
     /// Reads the text of a TOML file.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let configuration: Self = toml::from_str(text).map_err(|error| {
-            let line = error.span().map(|span| 1 + text[..span.start.min(text.len())].matches('\n').count());
-            let message = error.message().replace('\n', ", ");
-            line.map_or(message.clone(), |line| format!("line {line}: {message}"))
-        })?;
+        let configuration: Self =
+            toml::from_str(text).map_err(|error| line::message(text, error.span(), error.message()))?;
         configuration.check()?;
         Ok(configuration)
     }

@@ -37,6 +37,7 @@ pub mod collections;
 #[cfg(any(test, feature = "conformance"))]
 pub mod conformance;
 mod interface;
+pub mod line;
 pub mod load_control;
 mod math;
 pub mod near;

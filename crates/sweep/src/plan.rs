@@ -15,6 +15,7 @@ use rayon::prelude::*;
 use serde::Deserialize;
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
+use sweephand_policy::line;
 use sweephand_policy::registry::Spec;
 use sweephand_sim::{DEFAULT_SEED, MemorySize, SampleSize, SampleSizeError, Sampling, Warmup, WarmupError};
 
@@ -95,11 +96,8 @@ impl Plan {
 
     /// Reads the text of a TOML file; relative paths of traces begin in `folder`.
     pub fn parse(text: &str, folder: &Path) -> Result<Self, String> {
-        let plan = toml::from_str(text).map_err(|error| {
-            let line = error.span().map(|span| 1 + text[..span.start.min(text.len())].matches('\n').count());
-            let message = error.message().replace('\n', ", ");
-            line.map_or(message.clone(), |line| format!("line {line}: {message}"))
-        })?;
+        let plan =
+            toml::from_str(text).map_err(|error| line::message(text, error.span(), error.message()))?;
         Self::check(plan, folder)
     }
 

@@ -4,6 +4,7 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use sweephand_policy::line;
 pub use sweephand_policy::load_control::{Control, Deactivate};
 
 /// An example, with every key.
@@ -183,11 +184,8 @@ impl TaskFile {
 
     /// Reads the text of a TOML file.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let file: Self = toml::from_str(text).map_err(|error| {
-            let line = error.span().map(|span| 1 + text[..span.start.min(text.len())].matches('\n').count());
-            let message = error.message().replace('\n', ", ");
-            line.map_or(message.clone(), |line| format!("line {line}: {message}"))
-        })?;
+        let file: Self =
+            toml::from_str(text).map_err(|error| line::message(text, error.span(), error.message()))?;
         file.check()?;
         Ok(file)
     }
