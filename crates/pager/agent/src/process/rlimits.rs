@@ -333,14 +333,13 @@ pub(crate) fn without<R>(what: Raised, work: impl FnOnce() -> R) -> R {
 /// Writes to a file of the pager's, of whatever size. The program can set a limit just when it is
 /// lifted; the write then fails and is done again.
 pub(crate) fn at_any_file_size<T>(mut write: impl FnMut() -> Result<T, Errno>) -> Result<T, Errno> {
-    let mut result = without(Raised::FileSize, &mut write);
-    for _ in 1..WRITES {
-        match result {
-            Err(Errno::FBIG) => result = without(Raised::FileSize, &mut write),
-            _ => break,
+    for _ in 0..WRITES {
+        match without(Raised::FileSize, &mut write) {
+            Err(Errno::FBIG) => {}
+            result => return result,
         }
     }
-    result
+    Err(Errno::FBIG)
 }
 
 /// A limit that can be lifted for a moment.
