@@ -7,7 +7,7 @@ use std::fs;
 use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
-use sweephand_pager::{Glance, MOST_PREFETCH_PAGES, PAGE_BYTES, Watched};
+use sweephand_pager::{MOST_PREFETCH_PAGES, PAGE_BYTES, Snapshot, Watched};
 use sweephand_results::{bytes, grouped};
 use sweephand_sim::{MemorySize, MemorySizeError};
 
@@ -60,13 +60,14 @@ pub(crate) fn prefetch_pages(prefetch: &str) -> anyhow::Result<u32> {
 pub(crate) fn show(run: &dyn Watched) {
     const EVERY: Duration = Duration::from_millis(250);
     let line = progress::line();
-    let (mut before, mut time) = (run.glance(), Instant::now());
+    let (mut before, mut time) = (run.snapshot(), Instant::now());
     while !run.has_ended() {
         thread::sleep(EVERY);
-        let now = run.glance();
+        let now = run.snapshot();
         let seconds = time.elapsed().as_secs_f64();
-        let rate =
-            |count: fn(&Glance) -> u64| (count(&now).saturating_sub(count(&before)) as f64 / seconds) as u64;
+        let rate = |count: fn(&Snapshot) -> u64| {
+            (count(&now).saturating_sub(count(&before)) as f64 / seconds) as u64
+        };
         let tasks = now.tasks.map(|(active, left)| format!("{active} of {left} tasks active, "));
         line.set_message(format!(
             "{}{} resident, {} faults/s, {}/s read, {}/s written{}",

@@ -233,15 +233,15 @@ fn others_cannot_speak_to_the_command_of_tasks() {
     command.args(["run", "--swap"]).arg(workshop()).arg("--tasks").arg(&file).stdin(Stdio::null());
     let mut child = spawn(&mut command);
     let control = wait_for("it does not begin", || variable(*child.family().first()?, "SWEEPHAND_PAGER"));
-    let door = Path::new(&control).with_file_name("door");
-    assert_eq!(fs::metadata(&door).unwrap().mode() & 0o777, 0o600);
+    let socket = Path::new(&control).with_file_name("lender");
+    assert_eq!(fs::metadata(&socket).unwrap().mode() & 0o777, 0o600);
     // There is no socket with a name that everybody can call.
     let sockets = fs::read_to_string("/proc/net/unix").unwrap();
     let ours = format!("sweephand-{}-", child.id());
     assert!(!sockets.lines().any(|line| line.contains(&format!("@{ours}"))), "{sockets}");
     let connect = format!(
         "import socket; s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET); s.connect('{}')",
-        door.display()
+        socket.display()
     );
     let refused = output(as_nobody("/usr/bin/python3").args(["-c", &connect]));
     assert!(text(&refused.stderr).contains("PermissionError"), "{}", text(&refused.stderr));

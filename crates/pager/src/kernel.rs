@@ -9,7 +9,7 @@ use crate::error::{RunError, system};
 use crate::fresh_counts::FreshCounts;
 use crate::program::ProgramError;
 use crate::run::{Ended, Running, Watched, check_limit, swap_directory};
-use crate::statistics::{Glance, Statistics};
+use crate::statistics::{Snapshot, Statistics};
 use crate::{PAGE_BYTES, swap_file};
 use std::ffi::OsString;
 use std::fs;
@@ -141,9 +141,9 @@ pub(crate) fn of_machine(name: &str) -> Option<u64> {
 }
 
 impl Watched for KernelRun {
-    fn glance(&self) -> Glance {
+    fn snapshot(&self) -> Snapshot {
         let charged = self.limited.as_ref().and_then(|limited| limited.cgroup.usage_bytes());
-        Glance::new(&self.statistics(), charged.unwrap_or_default() / PAGE_BYTES)
+        Snapshot::new(&self.statistics(), charged.unwrap_or_default() / PAGE_BYTES)
     }
 
     fn has_ended(&self) -> bool {

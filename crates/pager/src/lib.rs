@@ -16,7 +16,7 @@
 //! the crate `sweephand-director`). [`start()`] chooses between the two.
 //!
 //! [`KernelRun`] runs a program under the kernel's own paging, for comparison. [`tasks`] runs
-//! several programs under one limit. Limited programs are in a memory cgroup (`enclosure`), whether
+//! several programs under one limit. Limited programs are in a memory cgroup (`run_scope`), whether
 //! the pager or the kernel pages them. A thread (`limit_keeper`) adjusts the cgroup's limit to the
 //! processes that are alive. Another (`fresh_counts`) keeps the counts up to date by which the
 //! kernel pages.
@@ -26,7 +26,6 @@
 //! the cgroup at the end. `docs/security.md` explains who may do what to a run.
 
 mod cleanup;
-mod enclosure;
 mod error;
 mod fresh_counts;
 mod kernel;
@@ -37,20 +36,21 @@ mod program;
 pub mod recording;
 mod run;
 mod run_directory;
+mod run_scope;
 mod start;
 mod statistics;
 mod swap;
 mod swap_file;
 pub mod tasks;
 
-pub use enclosure::CgroupLimit;
 pub use error::RunError;
 pub use kernel::{KernelMemory, KernelRun};
 pub use options::{Backend, Options, ReferenceBits};
 pub use program::ProgramError;
 pub use run::{Ended, Run, Running, Watched};
+pub use run_scope::CgroupLimit;
 pub use start::{Started, start};
-pub use statistics::{Glance, Statistics};
+pub use statistics::{Snapshot, Statistics};
 pub use swap::{AttachedRun, SwapRun};
 pub use sweephand_pager_interface::memory::kernel_share;
 pub use sweephand_pager_interface::memory::{LEAST_BYTES, PAGE_BYTES, memory_for};

@@ -1,6 +1,6 @@
 //! How to run a program.
 
-use crate::enclosure::CgroupLimit;
+use crate::run_scope::CgroupLimit;
 use std::path::PathBuf;
 use std::time::Duration;
 use sweephand_pager_interface::spec::LiveSpec;

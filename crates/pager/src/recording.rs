@@ -11,11 +11,11 @@ pub use price::{NoFaults, check};
 pub use sweephand_pager_interface::recording::Item;
 
 use crate::cleanup;
-use crate::enclosure::{CgroupLimit, Enclosure};
 use crate::error::{RunError, system};
 use crate::launch::{ControlBlock, Library, text};
 use crate::program;
 use crate::run::allow_sanitizers;
+use crate::run_scope::{CgroupLimit, RunScope};
 use rustix::fs::{Mode, OFlags};
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -69,7 +69,7 @@ pub struct Recording {
     program: PathBuf,
     child: Child,
     block: ControlBlock,
-    enclosure: Enclosure,
+    scope: RunScope,
     files: BTreeMap<Image, Records>,
     price: price::Price,
 }
@@ -133,7 +133,7 @@ impl Recording {
     ) -> Result<Self, RunError> {
         let name = command.first().map_or(OsStr::new(""), OsString::as_os_str);
         let program = program::find(name)?;
-        let enclosure = Enclosure::around(LIMIT_PAGES * crate::PAGE_BYTES, CgroupLimit::Unlimited)?;
+        let scope = RunScope::around(LIMIT_PAGES * crate::PAGE_BYTES, CgroupLimit::Unlimited)?;
         cleanup::wait_for_polling();
         let price = price::measured()
             .map_err(|error| system("live recording".to_string())(io::Error::other(error)))?;
@@ -141,7 +141,7 @@ impl Recording {
             limit_pages: LIMIT_PAGES,
             prefetch_pages: options.new_pages_a_fault(),
             policy: text("policy", Some("fifo"))?,
-            directory: text("path of the run's directory", enclosure.directory().path().to_str())?,
+            directory: text("path of the run's directory", scope.directory().path().to_str())?,
             recording: RecordingOrder {
                 is_on: 1,
                 children: u32::from(options.children),
@@ -156,10 +156,10 @@ impl Recording {
         let mut start = Command::new(name);
         start.args(command.get(1..).unwrap_or_default());
         allow_sanitizers(&mut start);
-        let block = Library::new(enclosure.directory())?.equip(&mut start, order)?;
+        let block = Library::new(scope.directory())?.equip(&mut start, order)?;
         prepare(&mut start);
         let child = start.spawn().map_err(system(format!("{}: cannot be started", program.display())))?;
-        Ok(Self { program, child, block, enclosure, files: BTreeMap::new(), price })
+        Ok(Self { program, child, block, scope, files: BTreeMap::new(), price })
     }
 
     /// What a fault costs a thread of the program that an agent answers, in nanoseconds, as
@@ -199,7 +199,7 @@ impl Recording {
     /// Finds files that agents have made. Returns which.
     fn find_files(&mut self) -> Vec<Image> {
         let mut found = Vec::new();
-        for entry in fs::read_dir(self.enclosure.directory().path()).into_iter().flatten().flatten() {
+        for entry in fs::read_dir(self.scope.directory().path()).into_iter().flatten().flatten() {
             let name = entry.file_name();
             let Some(image) = name.to_str().and_then(image_of) else { continue };
             if !self.files.contains_key(&image)
@@ -234,7 +234,7 @@ impl Recording {
     pub fn finish(self, status: ExitStatus) -> Result<(), RunError> {
         self.block.control.release();
         let agents = self.agents();
-        self.enclosure.finish();
+        self.scope.finish();
         if let Some(words) = self.block.failure() {
             return Err(RunError::Pager { program: self.program, words });
         }

@@ -1,11 +1,11 @@
 //! A run: the order for the agents, the program as a child, and how both ended.
 
-use crate::enclosure::Enclosure;
 use crate::error::{RunError, system};
 use crate::launch::{ControlBlock, Library, text};
 use crate::options::{Options, ReferenceBits};
 use crate::program;
-use crate::statistics::{Glance, Statistics};
+use crate::run_scope::RunScope;
+use crate::statistics::{Snapshot, Statistics};
 use crate::{LEAST_BYTES, MOST_PREFETCH_PAGES, PAGE_BYTES};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
@@ -32,7 +32,7 @@ pub struct Ended {
 /// A run that can be watched, of one program or of several.
 pub trait Watched {
     /// How it stands now.
-    fn glance(&self) -> Glance;
+    fn snapshot(&self) -> Snapshot;
     /// Whether it has ended.
     fn has_ended(&self) -> bool;
 }
@@ -54,9 +54,9 @@ pub struct Run {
     child: Child,
     block: ControlBlock,
     started: Instant,
-    enclosure: Enclosure,
+    scope: RunScope,
     /// Where agents ask for the program that reads accessed bits, if they are to.
-    door: Option<ProgramServer>,
+    server: Option<ProgramServer>,
 }
 
 impl Run {
@@ -74,39 +74,39 @@ impl Run {
         let policy = options.policy.to_string();
         let share_bytes = kernel_share(options.limit_bytes);
         let budget_bytes = options.limit_bytes + share_bytes;
-        let enclosure = Enclosure::around(budget_bytes, options.cgroup_limit)?;
-        let door = open_door(options.reference_bits)?;
+        let scope = RunScope::around(budget_bytes, options.cgroup_limit)?;
+        let server = open_server(options.reference_bits)?;
         let may_track = may_track(options.reference_bits)?;
         let order = Order {
             limit_pages: options.limit_bytes / PAGE_BYTES,
             prefetch_pages: options.prefetch_pages.min(MOST_PREFETCH_PAGES),
             use_ring: u32::from(options.use_ring),
             read_delay_ns: u64::try_from(options.read_delay.as_nanos()).unwrap_or(u64::MAX),
-            accessed_bits: door.as_ref().map_or(0, ProgramServer::number),
+            accessed_bits: server.as_ref().map_or(0, ProgramServer::number),
             may_track: u32::from(may_track),
             policy: text("policy", Some(&policy))?,
             directory: text("path of the backing store", directory.to_str())?,
-            cgroup_limit: text("path of the cgroup", enclosure.limit_file().to_str())?,
+            cgroup_limit: text("path of the cgroup", scope.limit_file().to_str())?,
             share_bytes,
-            cgroup_process_bytes: enclosure.process_bytes(),
+            cgroup_process_bytes: scope.process_bytes(),
             ..Order::default()
         };
         let mut start = Command::new(name);
         start.args(command.get(1..).unwrap_or_default());
         allow_sanitizers(&mut start);
-        let block = Library::new(enclosure.directory())?.equip(&mut start, order)?;
-        enclosure.enter(&mut start)?;
+        let block = Library::new(scope.directory())?.equip(&mut start, order)?;
+        scope.enter(&mut start)?;
         prepare(&mut start);
         let started = Instant::now();
         let child = start.spawn().map_err(system(format!("{}: cannot be started", program.display())))?;
-        Ok(Self { program, policy, child, block, started, enclosure, door })
+        Ok(Self { program, policy, child, block, started, scope, server })
     }
 }
 
 impl Watched for Run {
-    fn glance(&self) -> Glance {
+    fn snapshot(&self) -> Snapshot {
         let resident_pages = self.block.control.counters.resident_pages.load(Relaxed);
-        Glance::new(&self.statistics(), resident_pages)
+        Snapshot::new(&self.statistics(), resident_pages)
     }
 
     fn has_ended(&self) -> bool {
@@ -125,7 +125,7 @@ impl Running for Run {
             Statistics::new(counters, &self.policy, order.limit_pages, self.started.elapsed());
         statistics.backend = Some("anon".to_string());
         let has_some = |counter: &AtomicU64| counter.load(Relaxed) > 0;
-        statistics.reference_bits = Some(match self.door.as_ref().and_then(ProgramServer::refusal) {
+        statistics.reference_bits = Some(match self.server.as_ref().and_then(ProgramServer::refusal) {
             _ if has_some(&counters.hardware_bits) => "hardware".to_string(),
             _ if has_some(&counters.tracked_bits) => "rwp".to_string(),
             _ if !has_some(&counters.software_bits) => "none".to_string(),
@@ -133,7 +133,7 @@ impl Running for Run {
             None => "software".to_string(),
         });
         statistics.budget_bytes = Some(order.budget_pages() as u64 * PAGE_BYTES);
-        statistics.cgroup = self.enclosure.counts();
+        statistics.cgroup = self.scope.counts();
         statistics
     }
 
@@ -145,9 +145,9 @@ impl Running for Run {
         self.block.control.release();
         let mut statistics = self.statistics();
         statistics.ended(status, &usage);
-        let too_large = self.enclosure.oom_kills() > 0;
-        let contents = self.enclosure.contents();
-        self.enclosure.finish();
+        let too_large = self.scope.oom_kills() > 0;
+        let contents = self.scope.contents();
+        self.scope.finish();
         if let Some(words) = self.block.failure() {
             return Err(RunError::Pager { program: self.program, words });
         }
@@ -163,7 +163,7 @@ impl Running for Run {
 
 /// Where agents ask for the program that reads accessed bits; `None` if they must not ask. If
 /// there is no run without those bits, it is loaded now.
-fn open_door(reference_bits: ReferenceBits) -> Result<Option<ProgramServer>, RunError> {
+fn open_server(reference_bits: ReferenceBits) -> Result<Option<ProgramServer>, RunError> {
     let bits = match reference_bits {
         ReferenceBits::Software | ReferenceBits::Rwp => return Ok(None),
         ReferenceBits::Auto => None,
@@ -171,9 +171,9 @@ fn open_door(reference_bits: ReferenceBits) -> Result<Option<ProgramServer>, Run
             Some(AccessedBits::load().map_err(|error| RunError::NoHardwareBits(error.to_string()))?)
         }
     };
-    let door =
+    let server =
         ProgramServer::open(bits).map_err(system("a socket for the pager cannot be made".to_string()))?;
-    Ok(Some(door))
+    Ok(Some(server))
 }
 
 /// Whether reference bits may come from the kernel's read-write protection. If there is no run

@@ -5,7 +5,7 @@
 //!   BASE/sweephand-PID-RANDOM/    0711
 //!       preload.so                0444   read by every process that has its name: there is nothing secret in it
 //!       control-N                 0600   for root, or the user whose run it is
-//!       door                      0600   likewise
+//!       lender                    0600   likewise
 //! ```
 //!
 //! A process may keep the names longer than the run lasts, and hands them to what it starts. So

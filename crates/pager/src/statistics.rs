@@ -179,7 +179,7 @@ impl Statistics {
 /// The state of a run at some moment.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
-pub struct Glance {
+pub struct Snapshot {
     /// Resident pages now. Of a paged program: in the process that reported last. Under the
     /// kernel's paging: the memory of its cgroup. Of tasks: all of them.
     pub resident_pages: u64,
@@ -195,7 +195,7 @@ pub struct Glance {
     pub leader: Option<String>,
 }
 
-impl Glance {
+impl Snapshot {
     pub(crate) fn new(statistics: &Statistics, resident_pages: u64) -> Self {
         Self {
             resident_pages,

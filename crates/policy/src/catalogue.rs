@@ -11,7 +11,7 @@ use crate::registered::Registered;
 use crate::settled::Settled;
 use crate::{ExactModel, Model, OfflineModel, Policy, VmModel};
 
-/// Something done with a policy of any type: the door from a name to static dispatch.
+/// Something done with a policy of any type: the step from a name to static dispatch.
 pub trait Visitor {
     /// What comes of it.
     type Output;

@@ -14,19 +14,19 @@
  * break      the break that goes up and down COUNT times */
 #include "check.h"
 
-static char *ballast;
-static size_t ballast_pages;
+static char *other;
+static size_t other_pages;
 static uint64_t version;
 
-static void write_ballast(void)
+static void write_other(void)
 {
     version++;
-    for (size_t page = 0; page < ballast_pages; page++) fill(ballast + page * PAGE, page, version);
+    for (size_t page = 0; page < other_pages; page++) fill(other + page * PAGE, page, version);
 }
 
-static void verify_ballast(void)
+static void verify_other(void)
 {
-    for (size_t page = 0; page < ballast_pages; page++) verify(ballast + page * PAGE, page, version);
+    for (size_t page = 0; page < other_pages; page++) verify(other + page * PAGE, page, version);
 }
 
 static void mappings(size_t count)
@@ -38,7 +38,7 @@ static void mappings(size_t count)
         EXPECT(!mprotect(made[number] + PAGE, PAGE, PROT_NONE));
         fill(made[number], number, 1);
     }
-    write_ballast();
+    write_other();
     for (size_t number = 0; number < count; number++) verify(made[number], number, 1);
     for (size_t number = 0; number < count; number++) EXPECT(!munmap(made[number], 2 * PAGE));
     free(made);
@@ -49,7 +49,7 @@ static void protect(size_t count)
     char *memory = map_pages(count);
     for (size_t page = 0; page < count; page++) fill(memory + page * PAGE, page, 1);
     for (size_t page = 0; page < count; page += 2) EXPECT(!mprotect(memory + page * PAGE, PAGE, PROT_READ));
-    write_ballast();
+    write_other();
     for (size_t page = 0; page < count; page++) verify(memory + page * PAGE, page, 1);
     for (size_t page = 0; page < count; page += 2)
         EXPECT(!mprotect(memory + page * PAGE, PAGE, PROT_READ | PROT_WRITE));
@@ -173,10 +173,10 @@ int main(int count, char **arguments)
 {
     EXPECT(count == 4);
     const char *what = arguments[1];
-    ballast_pages = strtoul(arguments[2], 0, 10) << 8;
+    other_pages = strtoul(arguments[2], 0, 10) << 8;
     size_t number = strtoul(arguments[3], 0, 10);
-    ballast = map_pages(ballast_pages);
-    write_ballast();
+    other = map_pages(other_pages);
+    write_other();
     if (!strcmp(what, "mappings")) mappings(number);
     else if (!strcmp(what, "protect")) protect(number);
     else if (!strcmp(what, "threads")) threads(number);
@@ -189,9 +189,9 @@ int main(int count, char **arguments)
     else if (!strcmp(what, "mapunmap")) map_and_unmap(number);
     else if (!strcmp(what, "break")) up_and_down(number);
     else FAIL("%s?", what);
-    verify_ballast();
-    write_ballast();
-    verify_ballast();
+    verify_other();
+    write_other();
+    verify_other();
     puts("right");
     return 0;
 }

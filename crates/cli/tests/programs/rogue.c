@@ -5,22 +5,22 @@
 #include <sys/un.h>
 #include <time.h>
 
-enum { HELLO_WORDS = 7, BOARD = 4096 + (1 << 26) };
+enum { HELLO_WORDS = 7, SHARED_BYTES = 4096 + (1 << 26) };
 static uint32_t hello[HELLO_WORDS];
-static struct sockaddr_un door = {.sun_family = AF_UNIX};
+static struct sockaddr_un lender = {.sun_family = AF_UNIX};
 
 static int call(void)
 {
     int socket_ = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
     EXPECT(socket_ >= 0);
-    if (connect(socket_, (struct sockaddr *)&door, sizeof door) == 0) return socket_;
+    if (connect(socket_, (struct sockaddr *)&lender, sizeof lender) == 0) return socket_;
     close(socket_);
     return -1;
 }
 
-static int board(off_t bytes, int seals)
+static int shared_file(off_t bytes, int seals)
 {
-    int file = memfd_create("board", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    int file = memfd_create("shared", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     EXPECT(file >= 0 && ftruncate(file, bytes) == 0);
     EXPECT(!seals || fcntl(file, F_ADD_SEALS, seals) == 0);
     return file;
@@ -68,7 +68,7 @@ int main(int count, char **arguments)
     EXPECT(file >= 0 && read(file, order, sizeof order) == sizeof order);
     memcpy(hello, (uint32_t[]){0x31707773, 0, 16}, 12);
     memcpy(hello + 3, order + 2, 16);
-    snprintf(door.sun_path, sizeof door.sun_path, "%.*s/door", (int)(strrchr(control, '/') - control), control);
+    snprintf(lender.sun_path, sizeof lender.sun_path, "%.*s/lender", (int)(strrchr(control, '/') - control), control);
     if (!strcmp(how, "hello")) {
         /* Wrong in one way each. */
         for (int word = 0; word < HELLO_WORDS; word++) {
@@ -76,16 +76,16 @@ int main(int count, char **arguments)
             memcpy(wrong, hello, sizeof wrong);
             wrong[word] ^= 0x40000000;
             int socket_ = call();
-            EXPECT(introduce(socket_, wrong, HELLO_WORDS, board(BOARD, F_SEAL_SHRINK)) == 0);
+            EXPECT(introduce(socket_, wrong, HELLO_WORDS, shared_file(SHARED_BYTES, F_SEAL_SHRINK)) == 0);
             EXPECT(is_refused(socket_));
         }
         int socket_ = call();
-        EXPECT(introduce(socket_, hello, HELLO_WORDS - 1, board(BOARD, F_SEAL_SHRINK)) == 0);
+        EXPECT(introduce(socket_, hello, HELLO_WORDS - 1, shared_file(SHARED_BYTES, F_SEAL_SHRINK)) == 0);
         EXPECT(is_refused(socket_));
         socket_ = call();
         EXPECT(introduce(socket_, hello, HELLO_WORDS, -1) == 0);
         EXPECT(is_refused(socket_));
-        int devices[] = {open("/dev/null", O_RDWR), open("/dev/zero", O_RDWR), board(BOARD, 0), board(4096, F_SEAL_SHRINK)};
+        int devices[] = {open("/dev/null", O_RDWR), open("/dev/zero", O_RDWR), shared_file(SHARED_BYTES, 0), shared_file(4096, F_SEAL_SHRINK)};
         for (int index = 0; index < 4; index++) {
             socket_ = call();
             EXPECT(introduce(socket_, hello, HELLO_WORDS, devices[index]) == 0);
@@ -100,7 +100,7 @@ int main(int count, char **arguments)
         }
     } else if (!strcmp(how, "flood") || !strcmp(how, "deaf")) {
         int socket_ = call(), sent = 0;
-        EXPECT(introduce(socket_, hello, HELLO_WORDS, board(BOARD, F_SEAL_SHRINK)) == 0);
+        EXPECT(introduce(socket_, hello, HELLO_WORDS, shared_file(SHARED_BYTES, F_SEAL_SHRINK)) == 0);
         struct timespec since, now;
         clock_gettime(CLOCK_MONOTONIC, &since);
         do {

@@ -22,7 +22,7 @@
 //! | `store` | where pages are that are not in memory: staging, files, requests |
 //! | `process` | the agent's place in the process: its memory, limits, rights, files, the end |
 //! | `mailbox` | how the program's threads call the agent |
-//! | `kernel` | the one door to the kernel; threads, time, the C library's functions |
+//! | `kernel` | the one way to the kernel; threads, time, the C library's functions |
 //!
 //! For tests, `simulation` has a kernel, a disk and a program, all from a seed, and `testing` has
 //! an agent's state whose program is a map of pages.

@@ -4,14 +4,14 @@
 //! Most programs never page, so the command loads it when the first agent asks for it:
 //!
 //! ```text
-//!   a process begins     agent     fetches the door, a socket, from the command (pidfd_getfd)
-//!   it begins to page    agent     sends a socket through the door, and waits
+//!   a process begins     agent     fetches a socket of the command (pidfd_getfd)
+//!   it begins to page    agent     sends a socket of its own through it, and waits
 //!                        command   loads the program if it has not yet
-//!                                  sends it through that socket, or closes the socket: there is none
+//!                                  sends it through the agent's socket, or closes that: there is none
 //! ```
 //!
-//! The agent fetches the door at the start, while it has the right to. The program may give up its
-//! rights later, and the agent with it.
+//! The agent fetches the socket at the start, while it has the right to. The program may give up
+//! its rights later, and the agent with it.
 
 /// Pages that one query is about.
 pub const GROUP_PAGES: usize = 64;

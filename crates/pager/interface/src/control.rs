@@ -109,8 +109,8 @@ pub struct Order {
     /// What each read of the backing store takes in addition, one after another, in nanoseconds.
     /// With it there is no io_uring. 0 for nothing.
     pub read_delay_ns: u64,
-    /// The command's descriptor of the door at which agents ask for the program that reads accessed
-    /// bits; 0 if there is no such program. See [`crate::accessed`].
+    /// The command's descriptor of the socket by which agents ask for the program that reads
+    /// accessed bits; 0 if there is no such program. See [`crate::accessed`].
     pub accessed_bits: u32,
     /// 0: not even if the kernel can, reference bits come from its read-write protection.
     pub may_track: u32,

@@ -4,7 +4,8 @@
 //! With one program an agent has its limit and its policy to itself. With several, the command has
 //! the limit and the policy, and lends frames: an agent holds as many as it has been *granted*,
 //! asks for more, and gives back what it does not use. It reports pages, and gets victims, by its
-//! own ids. Bits are not reported: they are on a *board*, a byte a page in memory that both see.
+//! own ids. Bits are not reported: they are in the *shared state*, a byte a page in memory that
+//! both see.
 //!
 //! ```text
 //!   agent                                      command
@@ -19,8 +20,8 @@
 //! end shows each side that the other is gone. A question has one answer, and an agent has one
 //! question at a time; its reports go with it.
 //!
-//! A program's first agent calls at the command's door, a socket in the run's directory that is
-//! open to root or the user alone. A child's agent need not be able to find it: the parent may have
+//! A program's first agent connects to the command's socket in the run's directory, which is open
+//! to root or the user alone. A child's agent need not be able to find it: the parent may have
 //! another root directory by then, or be another user. So its socket comes through its parent, whom
 //! the command knows.
 
@@ -32,14 +33,14 @@ use sweephand_uffd::PAGE_BYTES;
 /// First word of an agent's first message.
 pub const HELLO: u32 = u32::from_le_bytes(*b"swp1");
 /// Words of the first message: [`HELLO`], the task's number, frames that the process has already,
-/// the run's secret. The board's file comes with it.
+/// the run's secret. The file of the shared state comes with it.
 pub const HELLO_WORDS: usize = 3 + size_of::<Secret>() / 4;
 /// Most words of a message.
 pub const MESSAGE_WORDS: usize = 8 << 10;
 /// Most pages of a process, by id: 256 GiB.
 pub const MOST_PAGES: usize = 1 << 26;
-/// Bytes of the board's file. Most of them are never touched.
-pub const BOARD_BYTES: usize = PAGE_BYTES + MOST_PAGES;
+/// Bytes of the file of the shared state. Most of them are never touched.
+pub const SHARED_BYTES: usize = PAGE_BYTES + MOST_PAGES;
 /// Frames that a process gets before its first page is managed, beside those that its pager needs.
 pub const FIRST_FRAMES: usize = 256;
 
@@ -137,11 +138,11 @@ fn decode(word: u32) -> (u32, u32) {
 /// The page has been referenced since its bit was cleared.
 pub const REFERENCED: u8 = 1;
 
-/// What an agent tells without words: a page of numbers, then a byte a page. In a file that both
-/// sides map.
+/// What an agent shares with the command instead of sending it: a page of numbers, then a byte a
+/// page. In a file that both sides map.
 #[derive(Debug)]
 #[repr(C)]
-pub struct Board {
+pub struct SharedState {
     /// Processor time of the agent's thread, in nanoseconds: it is not the task's.
     pub agent_ns: AtomicU64,
     /// Reads from the store that are under way.
@@ -150,9 +151,9 @@ pub struct Board {
     bits: [AtomicU8; MOST_PAGES],
 }
 
-const _: () = assert!(size_of::<Board>() <= BOARD_BYTES);
+const _: () = assert!(size_of::<SharedState>() <= SHARED_BYTES);
 
-impl Board {
+impl SharedState {
     /// Sets bits of a page.
     pub fn set(&self, page: usize, bits: u8) {
         self.bits[page].fetch_or(bits, Ordering::Relaxed);
@@ -188,8 +189,8 @@ mod tests {
     }
 
     #[test]
-    fn a_board_fits_its_file() {
-        assert!(size_of::<Board>() <= BOARD_BYTES);
-        assert!(core::mem::offset_of!(Board, bits) <= PAGE_BYTES);
+    fn the_shared_state_fits_its_file() {
+        assert!(size_of::<SharedState>() <= SHARED_BYTES);
+        assert!(core::mem::offset_of!(SharedState, bits) <= PAGE_BYTES);
     }
 }

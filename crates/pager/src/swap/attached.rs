@@ -16,7 +16,7 @@ use crate::error::{RunError, system};
 use crate::kernel::of_machine;
 use crate::options::Options;
 use crate::run::{Watched, check_limit, swap_directory};
-use crate::statistics::{Glance, Statistics};
+use crate::statistics::{Snapshot, Statistics};
 use crate::{PAGE_BYTES, swap_file};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fd::{BorrowedFd, OwnedFd};
@@ -133,9 +133,9 @@ impl AttachedRun {
 }
 
 impl Watched for AttachedRun {
-    fn glance(&self) -> Glance {
+    fn snapshot(&self) -> Snapshot {
         let bytes: u64 = family::members(self.process).into_iter().map(family::anonymous_bytes).sum();
-        Glance::new(&self.statistics(), bytes / PAGE_BYTES)
+        Snapshot::new(&self.statistics(), bytes / PAGE_BYTES)
     }
 
     fn has_ended(&self) -> bool {

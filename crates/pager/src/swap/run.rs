@@ -5,7 +5,7 @@ use crate::error::RunError;
 use crate::kernel::{KernelMemory, KernelRun};
 use crate::options::Options;
 use crate::run::{Ended, Running, Watched};
-use crate::statistics::{Glance, Statistics};
+use crate::statistics::{Snapshot, Statistics};
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command};
@@ -66,8 +66,8 @@ fn forbid_huge_pages(command: &mut Command) {
 }
 
 impl Watched for SwapRun {
-    fn glance(&self) -> Glance {
-        self.run.glance()
+    fn snapshot(&self) -> Snapshot {
+        self.run.snapshot()
     }
 
     fn has_ended(&self) -> bool {

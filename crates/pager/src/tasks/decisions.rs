@@ -8,7 +8,7 @@
 //! ```
 
 use super::frames::{Frames, Outcome};
-use super::ledger::SharedBoard;
+use super::ledger::MappedState;
 use super::schedule::{Next, Schedule};
 use super::statistics::TasksStatistics;
 use std::time::Instant;
@@ -36,9 +36,9 @@ impl Decisions {
         task: usize,
         granted: usize,
         first_ns: u64,
-        board: SharedBoard,
+        shared: MappedState,
     ) -> Option<usize> {
-        let number = self.frames.admit(task, granted, first_ns, board)?;
+        let number = self.frames.admit(task, granted, first_ns, shared)?;
         if !self.schedule.is_served(task) {
             self.frames.suspend(number);
         }
@@ -92,7 +92,7 @@ impl Decisions {
 #[cfg(test)]
 mod tests {
     use super::super::file::LoadControlOptions;
-    use super::super::ledger::tests::board;
+    use super::super::ledger::tests::shared;
     use super::super::schedule::Memory;
     use super::*;
     use std::time::Duration;
@@ -120,7 +120,7 @@ mod tests {
                 run.pass(10, 0);
             }
             for task in 0..tasks {
-                assert_eq!(run.decisions.admit(task, 0, 0, board()), Some(task));
+                assert_eq!(run.decisions.admit(task, 0, 0, shared()), Some(task));
                 assert_eq!(run.instructions(task)[0], (Instruction::Admitted, 0));
             }
             run.processes = tasks;
@@ -254,16 +254,16 @@ mod tests {
         run.load(0, 0..4);
         run.pass(100, 50);
         assert_eq!(run.decisions.frames.claim(0), 0, "theta has passed");
-        run.decisions.frames.board_for_tests(0).set(2, REFERENCED);
+        run.decisions.frames.shared_for_tests(0).set(2, REFERENCED);
         assert_eq!(run.decisions.frames.claim(0), 1);
     }
 
     #[test]
     fn what_a_child_cannot_have_is_not_believed() {
         let mut run = Run::new("clock", 1, 8);
-        assert_eq!(run.decisions.admit(0, 9, 0, board()), None);
-        assert_eq!(run.decisions.admit(1, 0, 0, board()), None, "there is no such task");
-        assert_eq!(run.decisions.admit(0, 8, 0, board()), Some(1));
+        assert_eq!(run.decisions.admit(0, 9, 0, shared()), None);
+        assert_eq!(run.decisions.admit(1, 0, 0, shared()), None, "there is no such task");
+        assert_eq!(run.decisions.admit(0, 8, 0, shared()), Some(1));
         assert_eq!(run.decisions.frames.lent(), 8);
     }
 }

@@ -14,7 +14,7 @@
 //! A question is answered only with all the frames that were asked for. So no process keeps frames
 //! that are too few to go on.
 
-use super::ledger::{Ledger, SharedBoard};
+use super::ledger::{Ledger, MappedState};
 use super::schedule::Memory;
 use super::statistics::TasksStatistics;
 use std::collections::VecDeque;
@@ -170,7 +170,7 @@ impl Frames {
         task: usize,
         granted: usize,
         first_ns: u64,
-        board: SharedBoard,
+        shared: MappedState,
     ) -> Option<usize> {
         let most = (self.frames as i64 + self.frames as i64 - self.free).max(0) as usize;
         if task >= self.past_ns.len() || granted > most {
@@ -180,7 +180,7 @@ impl Frames {
             self.accounts.push(None);
             self.accounts.len() - 1
         });
-        self.ledger.admit(number, task, board);
+        self.ledger.admit(number, task, shared);
         self.free -= granted as i64;
         let account = self.accounts[number].insert(Account {
             task,
@@ -211,7 +211,7 @@ impl Frames {
         let Some(account) = self.accounts[number].take() else { return };
         self.free += account.granted as i64;
         self.questions.retain(|&other| other != number);
-        let agent_ns = self.ledger.board(number).map_or(0, |board| board.agent_ns.load(Relaxed));
+        let agent_ns = self.ledger.shared(number).map_or(0, |shared| shared.agent_ns.load(Relaxed));
         self.past_ns[account.task] +=
             account.used_ns.saturating_sub(account.first_ns.saturating_add(agent_ns));
         for page in self.ledger.dismiss(number) {
@@ -228,7 +228,7 @@ impl Frames {
         for (number, used_ns) in processor_ns {
             let Some(account) = &mut self.accounts[number] else { continue };
             account.used_ns = used_ns.unwrap_or(0).max(account.used_ns);
-            let agent_ns = self.ledger.board(number).map_or(0, |board| board.agent_ns.load(Relaxed));
+            let agent_ns = self.ledger.shared(number).map_or(0, |shared| shared.agent_ns.load(Relaxed));
             times[account.task] += account.used_ns.saturating_sub(account.first_ns.saturating_add(agent_ns));
             if account.owed > 0 && account.is_silent(self.now) && !account.is_aside {
                 account.is_aside = true;
@@ -537,11 +537,11 @@ impl Memory for Frames {
 
 impl Frames {
     #[cfg(test)]
-    pub(super) fn board_for_tests(&self, number: usize) -> &sweephand_pager_interface::lease::Board {
-        self.ledger.board(number).unwrap()
+    pub(super) fn shared_for_tests(&self, number: usize) -> &sweephand_pager_interface::lease::SharedState {
+        self.ledger.shared(number).unwrap()
     }
 
     fn is_reading_for(&self, number: usize) -> bool {
-        self.ledger.board(number).is_some_and(|board| board.reading.load(Relaxed) > 0)
+        self.ledger.shared(number).is_some_and(|shared| shared.reading.load(Relaxed) > 0)
     }
 }

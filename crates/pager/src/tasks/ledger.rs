@@ -1,7 +1,8 @@
 //! The ledger of all tasks' pages, which answers the policy's questions.
 //!
 //! Every process has its own ids for its pages. Here they become ids that are dense over all
-//! processes, given out and taken back in chunks. The agents set reference bits on their boards.
+//! processes, given out and taken back in chunks. The agents set reference bits in the state that
+//! they share.
 //!
 //! **Dirty pages.** An evicted page goes to its agent's staging area at once and is written from
 //! there while its frame is in use again. So the policies' usual wait for a page to be cleaned does
@@ -21,7 +22,7 @@ use std::io;
 use std::os::fd::AsFd;
 use std::ptr::NonNull;
 use std::time::{Duration, Instant};
-use sweephand_pager_interface::lease::{BOARD_BYTES, Board, MOST_PAGES, REFERENCED};
+use sweephand_pager_interface::lease::{MOST_PAGES, REFERENCED, SHARED_BYTES, SharedState};
 use sweephand_policy::{Mmu, PageId, TaskId, TaskMmu, VirtualTime};
 
 /// Pages of a chunk, as agents give ids out.
@@ -36,44 +37,44 @@ const MOST_AWAITED: usize = 16;
 /// brought in for.
 const FRESH: usize = 128;
 
-/// A board in memory that it shares with its agent.
+/// The state that an agent shares, mapped here.
 #[derive(Debug)]
-pub(crate) struct SharedBoard(NonNull<Board>);
+pub(crate) struct MappedState(NonNull<SharedState>);
 
-// SAFETY: a board is made of atomics, and the mapping is the value's own.
-unsafe impl Send for SharedBoard {}
+// SAFETY: a shared state is made of atomics, and the mapping is the value's own.
+unsafe impl Send for MappedState {}
 
-impl SharedBoard {
+impl MappedState {
     /// Maps the file that an agent has sent: one in memory that no process can make shorter, so
     /// that looking at it never ends in a signal.
     pub(crate) fn map(file: impl AsFd) -> io::Result<Self> {
         const TMPFS: u64 = 0x0102_1994;
         let seals = rustix::fs::fcntl_get_seals(&file)?;
         // In this order: what is sealed is no shorter than it is found to be.
-        let is_board = seals.contains(SealFlags::SHRINK)
+        let is_shared_state = seals.contains(SealFlags::SHRINK)
             && rustix::fs::fstatfs(&file)?.f_type as u64 == TMPFS
-            && rustix::fs::fstat(&file)?.st_size == BOARD_BYTES as i64;
-        if !is_board {
+            && rustix::fs::fstat(&file)?.st_size == SHARED_BYTES as i64;
+        if !is_shared_state {
             return Err(io::ErrorKind::InvalidData.into());
         }
         let protection = ProtFlags::READ | ProtFlags::WRITE;
         // SAFETY: a new mapping.
         let start = unsafe {
-            rustix::mm::mmap(std::ptr::null_mut(), BOARD_BYTES, protection, MapFlags::SHARED, &file, 0)
+            rustix::mm::mmap(std::ptr::null_mut(), SHARED_BYTES, protection, MapFlags::SHARED, &file, 0)
         }?;
         NonNull::new(start.cast()).map(Self).ok_or_else(|| io::ErrorKind::OutOfMemory.into())
     }
 
-    pub(crate) fn board(&self) -> &Board {
-        // SAFETY: mapped until this is dropped; of any bytes a board can be made.
+    pub(crate) fn state(&self) -> &SharedState {
+        // SAFETY: mapped until this is dropped; any bytes are a shared state.
         unsafe { self.0.as_ref() }
     }
 }
 
-impl Drop for SharedBoard {
+impl Drop for MappedState {
     fn drop(&mut self) {
         // SAFETY: our own mapping.
-        let _ = unsafe { rustix::mm::munmap(self.0.as_ptr().cast(), BOARD_BYTES) };
+        let _ = unsafe { rustix::mm::munmap(self.0.as_ptr().cast(), SHARED_BYTES) };
     }
 }
 
@@ -81,7 +82,7 @@ impl Drop for SharedBoard {
 #[derive(Debug)]
 struct Process {
     task: usize,
-    board: SharedBoard,
+    shared: MappedState,
     /// By the agent's chunks: the chunk here, plus 1; 0 if none of its pages was reported.
     chunks: Vec<u32>,
     /// Pages that are faulted on and not in yet, first of a run.
@@ -137,11 +138,11 @@ impl Ledger {
     }
 
     /// Takes in a process.
-    pub(crate) fn admit(&mut self, number: usize, task: usize, board: SharedBoard) {
+    pub(crate) fn admit(&mut self, number: usize, task: usize, shared: MappedState) {
         self.processes.resize_with(self.processes.len().max(number + 1), || None);
         self.processes[number] = Some(Process {
             task,
-            board,
+            shared,
             chunks: Vec::new(),
             expected: VecDeque::new(),
             latest_fault: u32::MAX - 1,
@@ -226,7 +227,7 @@ impl Ledger {
         let process = self.process(number);
         process.resident += 1;
         if !referenced {
-            process.board.board().clear(id as usize, REFERENCED);
+            process.shared.state().clear(id as usize, REFERENCED);
             process.fresh.push_back(id);
         }
         if let Some(at) = process.expected.iter().position(|&expected| expected == id) {
@@ -277,12 +278,12 @@ impl Ledger {
     pub(crate) fn used_pages(&self) -> Vec<usize> {
         let mut used = vec![0; self.tasks.len()];
         for process in self.processes.iter().flatten() {
-            let board = process.board.board();
+            let shared = process.shared.state();
             for (index, &chunk) in process.chunks.iter().enumerate().filter(|(_, chunk)| **chunk != 0) {
                 let first = (chunk as usize - 1) * CHUNK_PAGES;
                 let resident = self.resident[first..first + CHUNK_PAGES].iter().enumerate();
                 let is_used = |&(page, resident): &(usize, &bool)| {
-                    *resident && board.get(index * CHUNK_PAGES + page) & REFERENCED != 0
+                    *resident && shared.get(index * CHUNK_PAGES + page) & REFERENCED != 0
                 };
                 used[process.task] += resident.filter(is_used).count();
             }
@@ -295,8 +296,8 @@ impl Ledger {
         std::mem::take(&mut self.process(number).to_watch)
     }
 
-    pub(crate) fn board(&self, number: usize) -> Option<&Board> {
-        Some(self.processes[number].as_ref()?.board.board())
+    pub(crate) fn shared(&self, number: usize) -> Option<&SharedState> {
+        Some(self.processes[number].as_ref()?.shared.state())
     }
 
     /// The agent does not answer. Returns the pages that the policy has to forget until it does.
@@ -336,8 +337,8 @@ impl Mmu for Ledger {
     fn test_and_clear_referenced(&mut self, page: PageId) -> bool {
         let (number, id) = self.whose(page);
         let Some(process) = self.processes.get_mut(number).and_then(Option::as_mut) else { return false };
-        let board = process.board.board();
-        let referenced = board.clear(id as usize, REFERENCED) & REFERENCED != 0;
+        let shared = process.shared.state();
+        let referenced = shared.clear(id as usize, REFERENCED) & REFERENCED != 0;
         if referenced {
             process.to_watch.push(id);
         }
@@ -387,7 +388,7 @@ pub(super) mod tests {
 
     /// A file as agents send it.
     fn file(bytes: usize, flags: MemfdFlags, seals: SealFlags) -> OwnedFd {
-        let file = memfd_create("board", flags | MemfdFlags::ALLOW_SEALING).unwrap();
+        let file = memfd_create("shared", flags | MemfdFlags::ALLOW_SEALING).unwrap();
         ftruncate(&file, bytes as u64).unwrap();
         fcntl_add_seals(&file, seals).unwrap();
         file
@@ -395,35 +396,35 @@ pub(super) mod tests {
 
     const SEALS: SealFlags = SealFlags::SHRINK;
 
-    /// A board that is not shared.
-    pub(in super::super) fn board() -> SharedBoard {
-        SharedBoard::map(file(BOARD_BYTES, MemfdFlags::CLOEXEC, SEALS)).unwrap()
+    /// A shared state that nobody shares.
+    pub(in super::super) fn shared() -> MappedState {
+        MappedState::map(file(SHARED_BYTES, MemfdFlags::CLOEXEC, SEALS)).unwrap()
     }
 
     #[test]
-    fn a_file_that_can_be_made_shorter_is_no_board() {
+    fn a_file_that_can_be_made_shorter_is_refused() {
         let flags = MemfdFlags::CLOEXEC;
         for (bytes, seals) in [
-            (BOARD_BYTES, SealFlags::empty()),
-            (BOARD_BYTES, SealFlags::GROW | SealFlags::SEAL),
-            (BOARD_BYTES - 1, SEALS),
+            (SHARED_BYTES, SealFlags::empty()),
+            (SHARED_BYTES, SealFlags::GROW | SealFlags::SEAL),
+            (SHARED_BYTES - 1, SEALS),
             (4096, SEALS),
         ] {
-            assert!(SharedBoard::map(file(bytes, flags, seals)).is_err(), "{bytes} {seals:?}");
+            assert!(MappedState::map(file(bytes, flags, seals)).is_err(), "{bytes} {seals:?}");
         }
         // Nor is one of huge pages, which there may be none of, or one on a disk.
         if let Ok(huge) = memfd_create("huge", flags | MemfdFlags::ALLOW_SEALING | MemfdFlags::HUGETLB) {
-            let _ = ftruncate(&huge, BOARD_BYTES.next_multiple_of(2 << 20) as u64);
+            let _ = ftruncate(&huge, SHARED_BYTES.next_multiple_of(2 << 20) as u64);
             fcntl_add_seals(&huge, SEALS).unwrap();
-            assert!(SharedBoard::map(huge).is_err());
+            assert!(MappedState::map(huge).is_err());
         }
-        assert!(SharedBoard::map(tempfile::tempfile().unwrap()).is_err());
+        assert!(MappedState::map(tempfile::tempfile().unwrap()).is_err());
     }
 
     fn ledger() -> Ledger {
         let mut ledger = Ledger::new(2);
-        ledger.admit(0, 0, board());
-        ledger.admit(1, 1, board());
+        ledger.admit(0, 0, shared());
+        ledger.admit(1, 1, shared());
         ledger
     }
 
@@ -452,11 +453,11 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn bits_are_those_of_the_board_and_cleared_ones_are_watched() {
+    fn bits_are_those_of_the_agent_and_cleared_ones_are_watched() {
         let mut ledger = ledger();
         let page = ledger.page(1, 9);
         ledger.enter(1, 9, page, true);
-        ledger.board(1).unwrap().set(9, REFERENCED);
+        ledger.shared(1).unwrap().set(9, REFERENCED);
         assert_eq!(ledger.used_pages(), [0, 1]);
         assert!(ledger.test_and_clear_referenced(page));
         assert!(!ledger.test_and_clear_referenced(page));
@@ -468,7 +469,7 @@ pub(super) mod tests {
     fn a_page_that_comes_in_unreferenced_is_watched_after_a_while() {
         let mut ledger = ledger();
         for id in 0..=FRESH as u32 {
-            ledger.board(0).unwrap().set(id as usize, REFERENCED);
+            ledger.shared(0).unwrap().set(id as usize, REFERENCED);
             let page = ledger.page(0, id);
             ledger.enter(0, id, page, false);
             assert!(!ledger.test_and_clear_referenced(page));

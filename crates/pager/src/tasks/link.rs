@@ -30,7 +30,7 @@ pub(crate) struct Switchboard {
     callers: VecDeque<Caller>,
 }
 
-/// A process at the door, or a child that its parent has announced.
+/// A process that has connected, or a child that its parent has announced.
 #[derive(Debug)]
 struct Caller {
     socket: OwnedFd,
@@ -46,7 +46,7 @@ enum From {
     Task(usize),
 }
 
-/// Most processes at the door that have not said who they are. There is one for each that is just
+/// Most processes that have connected and not said who they are. There is one for each that is just
 /// being begun; more have come to be in the way.
 const MOST_CALLERS: usize = 256;
 
@@ -54,7 +54,8 @@ const MOST_CALLERS: usize = 256;
 #[derive(Debug)]
 pub(crate) struct Call {
     pub(crate) socket: OwnedFd,
-    pub(crate) board: OwnedFd,
+    /// The file of the state that it shares.
+    pub(crate) shared: OwnedFd,
     pub(crate) task: usize,
     pub(crate) pid: i32,
     /// The process, whatever becomes of its number.
@@ -66,7 +67,7 @@ pub(crate) struct Call {
 impl Switchboard {
     /// A socket in the run's directory, for this user's processes alone.
     pub(crate) fn new(directory: &RunDirectory) -> Result<Self, RunError> {
-        let path = directory.path().join("door");
+        let path = directory.path().join("lender");
         let failed = |error: io::Error| system(format!("{}: the pagers' socket", path.display()))(error);
         let mut secret = [0; size_of::<Secret>()];
         File::open("/dev/urandom").and_then(|mut file| file.read_exact(&mut secret)).map_err(failed)?;
@@ -151,7 +152,7 @@ fn hello(caller: Caller, secret: &Secret) -> Result<Call, Option<Caller>> {
     if received != bytes.len() || words[0] != HELLO || words[3..] != secret[..] {
         return Err(None);
     }
-    let (board, peer, task) = (file.ok_or(None)?, peer.ok_or(None)?, words[1] as usize);
+    let (shared, peer, task) = (file.ok_or(None)?, peer.ok_or(None)?, words[1] as usize);
     if matches!(caller.from, From::Task(expected) if task != expected) {
         return Err(None);
     }
@@ -162,7 +163,7 @@ fn hello(caller: Caller, secret: &Secret) -> Result<Call, Option<Caller>> {
         return Err(None);
     }
     let pid = peer.pid.as_raw_nonzero().get();
-    Ok(Call { socket: caller.socket, board, task, pid, process, granted: words[2] as usize })
+    Ok(Call { socket: caller.socket, shared, task, pid, process, granted: words[2] as usize })
 }
 
 /// A message, with a file and the sender if they come with it.

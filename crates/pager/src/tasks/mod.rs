@@ -11,7 +11,7 @@
 //!                        decisions                                       │
 //!                          ├─ schedule: who is active (load control)     │
 //!                          └─ frames: policy (TaskPolicy), who has what  │
-//!                               └─ ledger: bits on boards ◀───────── board
+//!                               └─ ledger: reference bits ◀───────── bits
 //! ```
 //!
 //! The agent of each process does the paging, as for a single program. Frames, policy and load

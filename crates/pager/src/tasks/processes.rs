@@ -6,9 +6,9 @@ use super::link::{Call, Heard, Link, Switchboard, processor_ns};
 use super::options::TaskOptions;
 use super::statistics::TasksStatistics;
 use super::watch::TasksWatch;
-use crate::enclosure::Enclosure;
 use crate::error::{RunError, system};
 use crate::launch::{ControlBlock, Library, text};
+use crate::run_scope::RunScope;
 use crate::{MOST_PREFETCH_PAGES, PAGE_BYTES, program};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -113,7 +113,7 @@ pub(super) struct Processes<'a> {
     links: Vec<Option<Link>>,
     signals: Option<OwnedFd>,
     library: Library,
-    enclosure: Enclosure,
+    scope: RunScope,
     watch: &'a TasksWatch,
     /// Frames of all tasks.
     frames: usize,
@@ -127,13 +127,13 @@ impl<'a> Processes<'a> {
         signals: OwnedFd,
         watch: &'a TasksWatch,
     ) -> Result<Self, RunError> {
-        let enclosure = Enclosure::new(options.limit_bytes + kernel_share(options.limit_bytes))?;
+        let scope = RunScope::new(options.limit_bytes + kernel_share(options.limit_bytes))?;
         Ok(Self {
-            switchboard: Switchboard::new(enclosure.directory())?,
+            switchboard: Switchboard::new(scope.directory())?,
             links: Vec::new(),
             signals: Some(signals),
-            library: Library::new(enclosure.directory())?,
-            enclosure,
+            library: Library::new(scope.directory())?,
+            scope,
             watch,
             frames: (options.limit_bytes / PAGE_BYTES) as usize,
             options,
@@ -232,7 +232,7 @@ impl<'a> Processes<'a> {
         let processes = calling.count() + started.filter(|(pid, _)| !has_called(*pid)).count() + more;
         let share_bytes = kernel_share(self.options.limit_bytes);
         let lent = lent.max(self.frames as u64);
-        self.enclosure.widen_to(lent * PAGE_BYTES + processes.max(1) as u64 * share_bytes)
+        self.scope.widen_to(lent * PAGE_BYTES + processes.max(1) as u64 * share_bytes)
     }
 
     // Programs.
@@ -257,7 +257,7 @@ impl<'a> Processes<'a> {
         let mut command = Command::new(&of.job.command[0]);
         command.args(&of.job.command[1..]).envs(&of.job.environment);
         let block = self.library.equip(&mut command, order)?;
-        self.enclosure.enter(&mut command)?;
+        self.scope.enter(&mut command)?;
         if !of.job.directory.as_os_str().is_empty() {
             command.current_dir(&of.job.directory);
         }
@@ -345,8 +345,7 @@ impl<'a> Processes<'a> {
                 task.count(&block.control.counters);
             }
         }
-        (statistics.cgroup, statistics.cgroup_oom_kills) =
-            (self.enclosure.counts(), self.enclosure.oom_kills());
+        (statistics.cgroup, statistics.cgroup_oom_kills) = (self.scope.counts(), self.scope.oom_kills());
         statistics.command_ns = processor_ns(0).unwrap_or(0);
     }
 }

@@ -14,7 +14,7 @@
 use super::decisions::Decisions;
 use super::file::Job;
 use super::frames::Frames;
-use super::ledger::{Ledger, SharedBoard};
+use super::ledger::{Ledger, MappedState};
 use super::link::processor_ns;
 use super::options::TaskOptions;
 use super::processes::{Processes, prepare};
@@ -150,9 +150,9 @@ impl Supervisor<'_> {
 
     fn take_calls(&mut self) -> Result<(), RunError> {
         for call in self.processes.take_calls() {
-            let Ok(board) = SharedBoard::map(&call.board) else { continue };
+            let Ok(shared) = MappedState::map(&call.shared) else { continue };
             let first_ns = processor_ns(call.pid).unwrap_or(0);
-            if let Some(number) = self.decisions.admit(call.task, call.granted, first_ns, board) {
+            if let Some(number) = self.decisions.admit(call.task, call.granted, first_ns, shared) {
                 self.processes.connect(number, call);
             }
         }

@@ -1,7 +1,7 @@
 //! What the command can see of tasks from outside while they run.
 
 use crate::run::Watched;
-use crate::statistics::Glance;
+use crate::statistics::Snapshot;
 use std::sync::Mutex;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
@@ -45,19 +45,20 @@ impl TasksWatch {
 }
 
 impl Watched for TasksWatch {
-    fn glance(&self) -> Glance {
-        let mut glance = Glance {
+    fn snapshot(&self) -> Snapshot {
+        let mut snapshot = Snapshot {
             resident_pages: self.resident_pages.load(Relaxed),
             tasks: Some((self.active.load(Relaxed), self.left.load(Relaxed))),
             ..Default::default()
         };
         for control in self.controls.lock().expect("no thread panics while it holds the lock").iter() {
-            glance.faults = glance.faults.saturating_add(control.counters.faults.load(Relaxed));
-            glance.pages_read = glance.pages_read.saturating_add(control.counters.pages_read.load(Relaxed));
-            glance.pages_written =
-                glance.pages_written.saturating_add(control.counters.pages_written.load(Relaxed));
+            snapshot.faults = snapshot.faults.saturating_add(control.counters.faults.load(Relaxed));
+            snapshot.pages_read =
+                snapshot.pages_read.saturating_add(control.counters.pages_read.load(Relaxed));
+            snapshot.pages_written =
+                snapshot.pages_written.saturating_add(control.counters.pages_written.load(Relaxed));
         }
-        glance
+        snapshot
     }
 
     fn has_ended(&self) -> bool {

@@ -81,7 +81,7 @@ impl AccessedBits {
 
 /// Asks at the command's socket. `None` if the command has no program, or has ended.
 fn ask(socket: &OwnedFd, command: Option<&OwnedFd>) -> Option<OwnedFd> {
-    let send = || kernel::ask_at_door(socket.as_fd());
+    let send = || kernel::ask_for_program(socket.as_fd());
     let answer = send().or_else(|_| rlimits::without(Raised::Descriptors, send)).ok()?;
     let watch = |fd| PollFd::from_borrowed_fd(fd, PollFlags::IN);
     let mut descriptors = vec![watch(answer.as_fd())];

@@ -13,7 +13,7 @@ use crate::control::Control;
 use crate::kernel;
 use crate::kernel::PollFd;
 use crate::kernel::passing::{send_file, words_as_bytes};
-use crate::lease::{BOARD_BYTES, Board, HELLO, HELLO_WORDS, MESSAGE_WORDS, MOST_PAGES, Report};
+use crate::lease::{HELLO, HELLO_WORDS, MESSAGE_WORDS, MOST_PAGES, Report, SHARED_BYTES, SharedState};
 use crate::process::failure::{abort, orphaned};
 use crate::process::own::{self, filled};
 use crate::process::wait::poll;
@@ -40,7 +40,7 @@ const UNSENT_WORDS: usize = 128;
 pub(crate) struct Tenant {
     socket: OwnedFd,
     /// Bits of pages, for both sides to see.
-    pub(crate) board: &'static Board,
+    pub(crate) shared: &'static SharedState,
     /// Frames lent and not given back.
     pub(crate) granted: usize,
     /// What has not been sent yet.
@@ -60,20 +60,20 @@ pub(crate) struct Tenant {
 impl Tenant {
     /// Calls the command. The process has `granted` frames already.
     pub(crate) fn connect(control: &Control, granted: usize) -> Self {
-        Self::begin(control, granted, knock(control))
+        Self::begin(control, granted, connect_to_lender(control))
     }
 
     /// Introduces the process to the command at the other end of a socket.
     pub(crate) fn begin(control: &Control, granted: usize, socket: Result<OwnedFd, Errno>) -> Self {
         let made = socket.and_then(|socket| {
-            let board = introduce(&socket, control, granted)?;
-            Ok((socket, board))
+            let shared = introduce(&socket, control, granted)?;
+            Ok((socket, shared))
         });
-        let (socket, board) = made
+        let (socket, shared) = made
             .unwrap_or_else(|error| abort(format_args!("sweephand run cannot be asked for memory: {error}")));
         Self {
             socket,
-            board,
+            shared,
             granted,
             outbox: Vec::with_capacity(MESSAGE_WORDS),
             victims: VecDeque::new(),
@@ -175,11 +175,11 @@ impl Tenant {
     }
 }
 
-/// Calls at the command's door.
-fn knock(control: &Control) -> Result<OwnedFd, Errno> {
+/// Connects to the socket of the command that lends memory.
+fn connect_to_lender(control: &Control) -> Result<OwnedFd, Errno> {
     let socket = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
-    let door = control.order.lender.as_c_str().ok_or(Errno::NAMETOOLONG)?;
-    connect(&socket, &SocketAddrUnix::new(door)?)?;
+    let lender = control.order.lender.as_c_str().ok_or(Errno::NAMETOOLONG)?;
+    connect(&socket, &SocketAddrUnix::new(lender)?)?;
     // Only root or this user can have put a socket there; but it costs nothing to look.
     let command = sockopt::socket_peercred(&socket)?.uid;
     if !command.is_root() && command != geteuid() {
@@ -188,27 +188,28 @@ fn knock(control: &Control) -> Result<OwnedFd, Errno> {
     Ok(socket)
 }
 
-/// Says who this is, and sends a board.
-fn introduce(socket: &OwnedFd, control: &Control, granted: usize) -> Result<&'static Board, Errno> {
-    let file = memfd_create(c"sweephand-board", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
-    ftruncate(&file, BOARD_BYTES as u64)?;
+/// Says who this is, and sends the file of the shared state.
+fn introduce(socket: &OwnedFd, control: &Control, granted: usize) -> Result<&'static SharedState, Errno> {
+    let file = memfd_create(c"sweephand-shared", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
+    ftruncate(&file, SHARED_BYTES as u64)?;
     // A process that has mapped a file is ended by a signal when the file is made shorter. So the
     // command takes no file that can be.
     fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
     let protection = ProtFlags::READ | ProtFlags::WRITE;
     // SAFETY: a new mapping, which stays.
-    let board =
-        unsafe { mmap(own::shared_place(BOARD_BYTES), BOARD_BYTES, protection, MapFlags::SHARED, &file, 0) }?;
-    // A child gets a board of its own.
+    let shared = unsafe {
+        mmap(own::shared_place(SHARED_BYTES), SHARED_BYTES, protection, MapFlags::SHARED, &file, 0)
+    }?;
+    // A child shares a state of its own.
     // SAFETY: advice on our own mapping.
-    unsafe { madvise(board, BOARD_BYTES, Advice::LinuxDontFork) }?;
+    unsafe { madvise(shared, SHARED_BYTES, Advice::LinuxDontFork) }?;
     let order = &control.order;
     let mut hello = [0; HELLO_WORDS];
     hello[..3].copy_from_slice(&[HELLO, order.task, granted as u32]);
     hello[3..].copy_from_slice(&order.secret);
     send_file(socket, &hello, file.as_fd())?;
-    // SAFETY: zeros are a board, whose parts are atomic.
-    Ok(unsafe { &*board.cast::<Board>() })
+    // SAFETY: zeros are a shared state, whose parts are atomic.
+    Ok(unsafe { &*shared.cast::<SharedState>() })
 }
 
 fn words_as_bytes_mut(words: &mut [u32]) -> &mut [u8] {

@@ -93,7 +93,7 @@ impl Agent {
     /// Serves the program until it ends.
     pub fn run(&mut self) -> ! {
         let pager = &mut self.pager;
-        own::stow_ballast();
+        own::take_emergency_pages();
         pager.mode.begin(pager);
         if pager.choice.chooser.policy().needs_objects() {
             MAILBOX.want_objects();
@@ -240,7 +240,7 @@ impl Agent {
         }
         self.is_rung = is_rung;
         if ready == 0 {
-            own::stow_ballast();
+            own::take_emergency_pages();
             pager.mode.report(pager, true);
             if outlive::is_process() {
                 outlive::end_if_over(&mut pager.program.sharers);

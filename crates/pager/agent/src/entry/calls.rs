@@ -6,7 +6,7 @@ use crate::kernel::PAGE_BYTES;
 use crate::mailbox::{ARGUMENTS, Call, MAILBOX};
 use crate::paging::ceded::{bring_back, cede, resume};
 use crate::paging::changes::catch_up;
-use crate::paging::during_fork::{before_fork, park};
+use crate::paging::during_fork::{before_fork, wait_for_fork};
 use crate::paging::guards::guard;
 use crate::paging::manage::{grown, keep_resident, release_resident};
 use crate::paging::pager::Pager;
@@ -45,7 +45,7 @@ pub(crate) fn answer_all(pager: &mut Pager) {
         // The threads that wait there go on, even if the call was answered before.
         pager.program.put_bell(slot, pager.disk.staging.zeros());
         // Calls that arrive during a fork are answered now.
-        slots |= park(pager);
+        slots |= wait_for_fork(pager);
     }
 }
 
@@ -73,7 +73,7 @@ fn answer(pager: &mut Pager, call: Call, arguments: [usize; ARGUMENTS]) -> isize
         Call::Resume => resume(pager, first, first + second),
         Call::CatchUp if pager.memory.managed => catch_up(pager),
         Call::CatchUp => {}
-        // `park` has waited for this call.
+        // `wait_for_fork` has waited for this call.
         Call::AfterFork => {}
     }
     0

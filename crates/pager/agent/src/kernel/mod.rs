@@ -1,4 +1,4 @@
-//! The door to the kernel: every call by which the agent, or a thread of the program on its behalf,
+//! The way to the kernel: every call by which the agent, or a thread of the program on its behalf,
 //! learns of memory or time, changes memory, transfers pages or waits.
 //!
 //! ```text

@@ -68,11 +68,11 @@ pub fn fetch_from_command(command: Option<&OwnedFd>, number: i32) -> Option<Owne
     pidfd_getfd(command?, number, PidfdGetfdFlags::empty()).ok()
 }
 
-/// Asks at the command's door for the program that reads accessed bits. The answer comes to the
-/// socket that is returned.
-pub fn ask_at_door(door: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
+/// Asks the command, by the socket of its server, for the program that reads accessed bits. The
+/// answer comes to the socket that is returned.
+pub fn ask_for_program(server: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
     let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
-    send_file(door, &[0], theirs.as_fd())?;
+    send_file(server, &[0], theirs.as_fd())?;
     Ok(ours)
 }
 

@@ -50,7 +50,7 @@ macro_rules! switch {
 
 switch! {
     fn accessed(program: BorrowedFd<'_>, address: usize) -> Result<u64, Errno> => Ok(simulated::accessed(address));
-    fn ask_at_door(door: BorrowedFd<'_>) -> Result<OwnedFd, Errno> => simulated::ask_at_door();
+    fn ask_for_program(server: BorrowedFd<'_>) -> Result<OwnedFd, Errno> => simulated::ask_for_program();
     fn disable_transparent_huge_pages(disable: bool) -> Result<(), Errno> => Ok(());
     fn fallocate(file: impl AsFd, mode: FallocateFlags, offset: u64, length: u64) -> Result<(), Errno> =>
         simulated::reserve_space(file.as_fd(), offset, length);

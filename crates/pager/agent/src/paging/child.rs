@@ -52,7 +52,7 @@ pub(crate) fn take_over(pager: &mut Pager, socket: OwnedFd) {
     program.drop_bells();
     program.register_own(&pager.disk.staging);
     pager.mode.in_child(pager);
-    if moves(&pager.program.parked) != handover.moves {
+    if moves(&pager.program.deferred) != handover.moves {
         abort(format_args!(
             "a mapping was moved while another thread forked, by a system call of the program's own: where the \
              child's memory is cannot be known"

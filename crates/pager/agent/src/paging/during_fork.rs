@@ -5,7 +5,7 @@
 //! itself, and other threads of the program run until they need the agent.
 //!
 //! ```text
-//!   come_to_rest           park                                                     make_up, of parent and child
+//!   come_to_rest           wait_for_fork                                            make_up, of parent and child
 //!   nothing under way  ->  the forking thread misses a page: a copy, and a note  ->  messages and notes in their order:
 //!   limbo empty            a change is reported: read, so copies can be made      what is where now, as is known again
 //!   store's file frozen    the child misses a page: a copy, and a report to it
@@ -85,9 +85,9 @@ fn come_to_rest(pager: &mut Pager) {
     block_moves(pager);
     let program = &mut pager.program;
     program.notes = Vec::with_capacity(MOST_NOTES);
-    program.parked = Vec::with_capacity(MOST_MESSAGES);
-    program.parked.extend(program.messages.drain(..));
-    program.parked.resize(MOST_MESSAGES, Message::EMPTY);
+    program.deferred = Vec::with_capacity(MOST_MESSAGES);
+    program.deferred.extend(program.messages.drain(..));
+    program.deferred.resize(MOST_MESSAGES, Message::EMPTY);
 }
 
 /// Maps all pages in limbo again. What other threads move meanwhile has another id then, perhaps
@@ -132,7 +132,7 @@ fn merge_file(pager: &mut Pager) {
 /// Rests until the fork has been made and the child, if there is one, no longer needs this
 /// agent.
 ///
-/// Nothing of the agent's state changes but `parked`, where messages are written, and `notes`:
+/// Nothing of the agent's state changes but `deferred`, where messages are written, and `notes`:
 /// what a child has of them is what all of its memory is a copy of. A change by another thread
 /// that went on because its message had been read is therefore known to the child as
 /// well.
@@ -140,18 +140,18 @@ fn merge_file(pager: &mut Pager) {
 /// Returns the slots where threads have come to wait meanwhile, a bit each. Ends: the thread
 /// reports that it has forked, or has failed to, and the child's agent is ready, or its socket
 /// hangs up with the child.
-pub(crate) fn park(pager: &mut Pager) -> u64 {
+pub(crate) fn wait_for_fork(pager: &mut Pager) -> u64 {
     let (mut waiting, mut staging) = (0, None);
     let Some(Forking { socket, thread }) = pager.program.forking.take() else { return waiting };
     let (mut done, mut child, mut child_is_ours) = (false, None::<Userfaultfd>, true);
     let mut answered = Vec::new();
     // Messages read, those of them that the child knows of, and those whose faults are answered.
-    let mut received = pager.program.parked.iter().take_while(|message| message.event().is_some()).count();
+    let mut received = pager.program.deferred.iter().take_while(|message| message.event().is_some()).count();
     let (mut inherited, mut served) = (received, 0);
     let mut moved = 0;
     while !done || child_is_ours {
         // The forking thread has continued, so it can wait like the others.
-        let all_served = done || serve_parked(pager, &mut served, received, thread);
+        let all_served = done || serve_forking_thread(pager, &mut served, received, thread);
         // No allocation here: the arena is being copied.
         let placeholder = pager.program.uffd.as_fd();
         let childs = child.as_ref().map_or(placeholder, AsFd::as_fd);
@@ -168,15 +168,15 @@ pub(crate) fn park(pager: &mut Pager) -> u64 {
             Err(error) => abort(format_args!("the pager cannot wait for a fork: {error}")),
         }
         let [has_messages, called, spoken, missed] = descriptors.map(|fd| !fd.revents().is_empty());
-        if has_messages && let Some((position, forked)) = read_parked(pager, &mut received, thread) {
+        if has_messages && let Some((position, forked)) = read_during_fork(pager, &mut received, thread) {
             child = Some(forked);
             inherited = position;
             // By then the kernel has reported all moves before the fork. Ends: a change is over
             // when it has been read, and more messages than there is place for end the run.
             while pager.program.uffd.is_changing() {
-                read_parked(pager, &mut received, thread);
+                read_during_fork(pager, &mut received, thread);
             }
-            moved = moves(&pager.program.parked[..received]);
+            moved = moves(&pager.program.deferred[..received]);
         }
         if missed && let Some(child) = &child {
             answer_child(pager, child, inherited, &mut answered);
@@ -211,24 +211,24 @@ pub(crate) fn park(pager: &mut Pager) -> u64 {
 
 /// Reads the messages that come while `thread` forks. Returns the child's descriptor, if
 /// the fork has been made, and after how many messages.
-fn read_parked(pager: &mut Pager, received: &mut usize, thread: u32) -> Option<(usize, Userfaultfd)> {
+fn read_during_fork(pager: &mut Pager, received: &mut usize, thread: u32) -> Option<(usize, Userfaultfd)> {
     let program = &mut pager.program;
-    let read = program::read(&program.uffd, &mut program.parked[*received..], "faults");
+    let read = program::read(&program.uffd, &mut program.deferred[*received..], "faults");
     let mut forked = None;
     for position in *received..*received + read {
-        if let Some(Event::Fork { descriptor }) = pager.program.parked[position].event() {
+        if let Some(Event::Fork { descriptor }) = pager.program.deferred[position].event() {
             // SAFETY: the kernel has just put it into our table.
             let child = Userfaultfd::from(unsafe { OwnedFd::from_raw_fd(descriptor) });
-            pager.program.parked[position] = Message::EMPTY;
+            pager.program.deferred[position] = Message::EMPTY;
             forked = Some((position, child));
         }
     }
     // Signals have threads that wait fault again and again. One message of each is enough to
     // see to it later.
     let mut read = read;
-    while read > 0 && is_repeated(&pager.program.parked[..*received + read], thread) {
+    while read > 0 && is_repeated(&pager.program.deferred[..*received + read], thread) {
         read -= 1;
-        pager.program.parked[*received + read] = Message::EMPTY;
+        pager.program.deferred[*received + read] = Message::EMPTY;
     }
     *received += read;
     if *received == MOST_MESSAGES {
@@ -239,9 +239,9 @@ fn read_parked(pager: &mut Pager, received: &mut usize, thread: u32) -> Option<(
 
 /// Answers the forking thread's faults among the messages received, from `served` on, by
 /// copies. Returns false if the kernel accepts no copies now, because it is copying memory.
-fn serve_parked(pager: &mut Pager, served: &mut usize, received: usize, thread: u32) -> bool {
+fn serve_forking_thread(pager: &mut Pager, served: &mut usize, received: usize, thread: u32) -> bool {
     while *served < received {
-        let message = pager.program.parked[*served];
+        let message = pager.program.deferred[*served];
         if let Some(Event::Fault { address }) = message.event()
             && message.thread() == thread
         {
@@ -251,7 +251,7 @@ fn serve_parked(pager: &mut Pager, served: &mut usize, received: usize, thread: 
             let address = page_start(address);
             // Noted first: if the child has the page, it has the note.
             pager.program.notes.push(Note { messages: received, address });
-            if !bring(pager, &pager.program.uffd, address, &pager.program.parked[..received]) {
+            if !bring(pager, &pager.program.uffd, address, &pager.program.deferred[..received]) {
                 pager.program.notes.pop();
                 return false;
             }
@@ -315,7 +315,7 @@ fn answer_child(pager: &Pager, child: &Userfaultfd, inherited: usize, answered: 
         // The kernel may report what another thread unmaps between the copy and its own report of
         // the fork before the latter. What a child misses was there when it was copied.
         let is_unmapped = |message: &&Message| matches!(message.event(), Some(Event::Unmap { .. }));
-        let before = || pager.program.parked[..inherited].iter().filter(|message| !is_unmapped(message));
+        let before = || pager.program.deferred[..inherited].iter().filter(|message| !is_unmapped(message));
         // Ends: the child runs, so its memory has been copied.
         while !bring(pager, child, address, before()) {
             kernel::sched_yield();
@@ -330,19 +330,19 @@ fn answer_child(pager: &Pager, child: &Userfaultfd, inherited: usize, answered: 
 /// After the rest: records the changes reported meanwhile and the pages brought in, in their
 /// order. Faults are answered later; in a child they belong to the parent.
 pub(crate) fn make_up(pager: &mut Pager, faults_are_ours: bool) {
-    let (mut parked, notes) = (take(&mut pager.program.parked), take(&mut pager.program.notes));
+    let (mut deferred, notes) = (take(&mut pager.program.deferred), take(&mut pager.program.notes));
     // Whether a page that was brought in is there is seen where it would be now. In a child
     // no thread has moved it since.
     if faults_are_ours {
         pager.program.settle_all();
-        let last = parked.iter().rposition(|message| message.event().is_some());
-        parked.truncate(last.map_or(0, |last| last + 1));
-        parked.extend(pager.program.messages.drain(..));
+        let last = deferred.iter().rposition(|message| message.event().is_some());
+        deferred.truncate(last.map_or(0, |last| last + 1));
+        deferred.extend(pager.program.messages.drain(..));
     }
     let mut next = notes.iter().peekable();
-    for (position, &message) in parked.iter().enumerate() {
+    for (position, &message) in deferred.iter().enumerate() {
         while let Some(note) = next.next_if(|note| note.messages <= position) {
-            adopt(pager, note.address, &parked[position..]);
+            adopt(pager, note.address, &deferred[position..]);
         }
         match message.event() {
             None => {}
@@ -460,8 +460,8 @@ mod tests {
         assert!(!pager.disk.staging.has_requests() && pager.program.messages.is_empty());
         let fault = message(Event::Fault { address: at(0) }, 3);
         let program = &mut pager.program;
-        program.parked[1] = fault;
-        program.parked[2] = message(Event::Unmap { start: at(2), end: at(3) }, 0);
+        program.deferred[1] = fault;
+        program.deferred[2] = message(Event::Unmap { start: at(2), end: at(3) }, 0);
         make_up(&mut pager, true);
         let state = |page| pager.memory.pages.state_at(at(page));
         assert_eq!([0, 1, 2].map(state), [State::RESIDENT, State::Absent, State::Absent]);

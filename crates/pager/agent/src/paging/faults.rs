@@ -353,7 +353,8 @@ mod tests {
             let mut random = SplitMix64::new(seed);
             let (mut pager, world) = pager();
             let mut expected = [0_u8; PAGES];
-            // The most since the seed began: tests beside this one take ballast and give it back.
+            // The most since the seed began: tests beside this one take the emergency reserve and
+            // give it back.
             let mut room = 0;
             for _ in 0..2000 {
                 room = room.max(pager.room());

@@ -21,7 +21,7 @@ use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, getpid};
 pub(crate) const MOST_ANSWERED: usize = 256;
 
 /// The most descriptors that a child gets: two directories, two userfaultfds, the command, the
-/// program that reads accessed bits or the door to it, the store's files.
+/// program that reads accessed bits or the socket to ask for it, the store's files.
 const MOST_DESCRIPTORS: usize = MOST_FILES + 6;
 
 /// What the parent's agent sends to the child's, besides descriptors.
@@ -30,7 +30,8 @@ const MOST_DESCRIPTORS: usize = MOST_FILES + 6;
 pub(crate) struct Handover {
     /// Whether the command's descriptor follows those that every child gets.
     pub(crate) has_supervisor: u32,
-    /// Whether the last descriptor is the program that reads accessed bits, or the door to it.
+    /// Whether the last descriptor is the program that reads accessed bits, or the socket to ask
+    /// for it.
     pub(crate) has_accessed_bits: u32,
     /// How many addresses follow.
     pub(crate) answered: u32,

@@ -236,7 +236,7 @@ impl Pager {
             None => Chooser::Lent(Tenant::connect(control, 0)),
         };
         let mut pages = Pages::new();
-        pages.board = chooser.lease().map(|tenant| tenant.board);
+        pages.shared = chooser.lease().map(|tenant| tenant.shared);
         let staging = Staging::new(BATCHES, batch_pages).unwrap_or_else(|| own::no_room("staging"));
         let program = Program::open(order, supervisor);
         program.register_own(&staging);
@@ -273,7 +273,7 @@ impl Pager {
 
     /// Pages of the pager itself.
     pub(crate) fn own_pages(&self) -> usize {
-        let arrays = own::heap_pages() + own::ballast_pages();
+        let arrays = own::heap_pages() + own::emergency_pages();
         self.disk.staging.pages() + arrays + FIXED_PAGES
     }
 

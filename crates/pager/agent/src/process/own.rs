@@ -60,9 +60,10 @@ impl Retry {
         Self { left: 1500 }
     }
 
-    /// Waits for a moment, or gives back some of the ballast. Returns whether to try again.
+    /// Waits for a moment, or gives back some of the emergency reserve. Returns whether to try
+    /// again.
     pub fn wait(&mut self) -> bool {
-        if drop_ballast() {
+        if release_emergency_pages() {
             return true;
         }
         kernel::sleep(10_000_000);
@@ -77,49 +78,49 @@ impl Default for Retry {
     }
 }
 
-/// Pages that the pager holds only to give them back.
+/// Pages of the emergency reserve, which the pager holds only to give them back.
 ///
 /// In a full cgroup the program's threads wait for memory, and whatever is freed is theirs as soon
 /// as they wake. The pager, whose system calls are refused instead, could ask for seconds and get
 /// nothing, though only it can make room. What it has just freed itself is still there when it asks
 /// again.
-const BALLAST_PAGES: usize = 32;
+const EMERGENCY_PAGES: usize = 32;
 /// Pages that are given back before each new try.
-const BALLAST_STEP_PAGES: usize = 8;
-/// Where the ballast is; 0 before there is any.
-static BALLAST: AtomicUsize = AtomicUsize::new(0);
-static BALLAST_LEFT: AtomicUsize = AtomicUsize::new(0);
+const EMERGENCY_STEP_PAGES: usize = 8;
+/// Where the emergency reserve is; 0 before there is any.
+static EMERGENCY_START: AtomicUsize = AtomicUsize::new(0);
+static EMERGENCY_LEFT: AtomicUsize = AtomicUsize::new(0);
 
-/// The pages of ballast that the pager holds.
-pub fn ballast_pages() -> usize {
-    BALLAST_LEFT.load(Ordering::Relaxed)
+/// The pages of the emergency reserve that the pager holds.
+pub fn emergency_pages() -> usize {
+    EMERGENCY_LEFT.load(Ordering::Relaxed)
 }
 
-/// Takes ballast again, as far as some was given back. The kernel refuses it rather than wait, so
-/// this is for when there may be room.
-pub(crate) fn stow_ballast() {
-    if is_simulated() || ballast_pages() == BALLAST_PAGES {
+/// Takes the emergency reserve again, as far as some was given back. The kernel refuses it rather
+/// than wait, so this is for when there may be room.
+pub(crate) fn take_emergency_pages() {
+    if is_simulated() || emergency_pages() == EMERGENCY_PAGES {
         return;
     }
-    if BALLAST.load(Ordering::Relaxed) == 0 {
-        let Some(start) = map(BALLAST_PAGES * PAGE_BYTES) else { return };
-        BALLAST.store(start, Ordering::Relaxed);
+    if EMERGENCY_START.load(Ordering::Relaxed) == 0 {
+        let Some(start) = map(EMERGENCY_PAGES * PAGE_BYTES) else { return };
+        EMERGENCY_START.store(start, Ordering::Relaxed);
     }
-    if advise_ballast(0, BALLAST_PAGES, MADV_POPULATE_WRITE) {
-        BALLAST_LEFT.store(BALLAST_PAGES, Ordering::Relaxed);
+    if advise_emergency_pages(0, EMERGENCY_PAGES, MADV_POPULATE_WRITE) {
+        EMERGENCY_LEFT.store(EMERGENCY_PAGES, Ordering::Relaxed);
     }
 }
 
-/// Gives a part of the ballast back. Returns whether there was any.
-fn drop_ballast() -> bool {
+/// Gives back a part of the emergency reserve. Returns whether there was any.
+fn release_emergency_pages() -> bool {
     if is_simulated() {
         return false;
     }
-    let less = |left: usize| left.checked_sub(BALLAST_STEP_PAGES);
-    let Ok(before) = BALLAST_LEFT.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less) else {
+    let less = |left: usize| left.checked_sub(EMERGENCY_STEP_PAGES);
+    let Ok(before) = EMERGENCY_LEFT.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less) else {
         return false;
     };
-    advise_ballast(before - BALLAST_STEP_PAGES, BALLAST_STEP_PAGES, MADV_DONTNEED)
+    advise_emergency_pages(before - EMERGENCY_STEP_PAGES, EMERGENCY_STEP_PAGES, MADV_DONTNEED)
 }
 
 /// Whether the kernel is a simulated one, of which there may be several beside the real one.
@@ -132,9 +133,9 @@ fn is_simulated() -> bool {
 }
 
 /// Returns whether the kernel has done what was asked.
-fn advise_ballast(first: usize, pages: usize, advice: u32) -> bool {
-    let start = BALLAST.load(Ordering::Relaxed) + first * PAGE_BYTES;
-    // SAFETY: the range is the ballast's, whose contents no code uses.
+fn advise_emergency_pages(first: usize, pages: usize, advice: u32) -> bool {
+    let start = EMERGENCY_START.load(Ordering::Relaxed) + first * PAGE_BYTES;
+    // SAFETY: the range is the emergency reserve, whose contents no code uses.
     unsafe { kernel::call(__NR_madvise, [start, pages * PAGE_BYTES, advice as usize, 0, 0, 0]) == 0 }
 }
 
@@ -456,25 +457,25 @@ mod tests {
     }
 
     #[test]
-    fn ballast_is_given_back_bit_by_bit_before_the_pager_waits() {
-        stow_ballast();
+    fn the_emergency_reserve_is_given_back_bit_by_bit_before_the_pager_waits() {
+        take_emergency_pages();
         let is_there = |page: usize| {
             let mut here = [0_u8];
-            let at = BALLAST.load(Ordering::Relaxed) + page * PAGE_BYTES;
+            let at = EMERGENCY_START.load(Ordering::Relaxed) + page * PAGE_BYTES;
             let arguments = [at, PAGE_BYTES, here.as_mut_ptr() as usize, 0, 0, 0];
             // SAFETY: this asks for one page of a mapping of ours, and has room for the answer.
             assert_eq!(unsafe { kernel::call(__NR_mincore, arguments) }, 0);
             here[0] & 1 == 1
         };
-        assert!((0..BALLAST_PAGES).all(is_there));
-        assert!(drop_ballast());
-        assert_eq!((0..BALLAST_PAGES).filter(|&page| is_there(page)).count(), 24);
+        assert!((0..EMERGENCY_PAGES).all(is_there));
+        assert!(release_emergency_pages());
+        assert_eq!((0..EMERGENCY_PAGES).filter(|&page| is_there(page)).count(), 24);
         // It is given back before any waiting, and does not count as a try.
         let mut retry = Retry { left: 2 };
         let tries = [retry.wait(), retry.wait(), retry.wait(), retry.wait(), retry.wait()];
         assert_eq!(tries, [true, true, true, true, false]);
-        assert!(!(0..BALLAST_PAGES).any(is_there));
-        stow_ballast();
-        assert_eq!((ballast_pages(), is_there(31)), (BALLAST_PAGES, true));
+        assert!(!(0..EMERGENCY_PAGES).any(is_there));
+        take_emergency_pages();
+        assert_eq!((emergency_pages(), is_there(31)), (EMERGENCY_PAGES, true));
     }
 }

@@ -385,7 +385,7 @@ pub(crate) fn process() -> OwnedFd {
 }
 
 /// The command's answer: some file for the program, or none. It may take a while.
-pub(crate) fn ask_at_door() -> Result<OwnedFd, Errno> {
+pub(crate) fn ask_for_program() -> Result<OwnedFd, Errno> {
     const LONGEST_NS: u64 = 10_000_000;
     let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
     let (has_program, wait_ns) = with(|world| {

@@ -24,7 +24,7 @@
 //! [`Pages::set`] is the one function that changes a page's state.
 
 use crate::kernel::PAGE_BYTES;
-use crate::lease::{self, Board};
+use crate::lease::{self, SharedState};
 use crate::store::backing::Slot;
 use crate::store::staging::Staged;
 use alloc::boxed::Box;
@@ -191,8 +191,8 @@ pub struct Pages {
     pinned: usize,
     /// Pages with the flag `Arriving` or `Condemned`, or both.
     unowned: usize,
-    /// The board on which the command sees reference bits, if the command has the policy.
-    pub(crate) board: Option<&'static Board>,
+    /// Where the command sees reference bits, if the command has the policy.
+    pub(crate) shared: Option<&'static SharedState>,
 }
 
 /// The start of the page that contains an address.
@@ -219,7 +219,7 @@ impl Pages {
             resident: 0,
             pinned: 0,
             unowned: 0,
-            board: None,
+            shared: None,
         }
     }
 
@@ -308,8 +308,8 @@ impl Pages {
         let flags = if state.takes_frame() && old.takes_frame() { status & !STATE_BITS } else { 0 };
         let (number, word) = state.pack();
         self.set_status(page, flags | number);
-        if let Some(board) = self.board.filter(|_| flags == 0) {
-            board.clear(page.index(), u8::MAX);
+        if let Some(shared) = self.shared.filter(|_| flags == 0) {
+            shared.clear(page.index(), u8::MAX);
         }
         self.words[page.index()] = word;
     }
@@ -329,9 +329,9 @@ impl Pages {
     pub fn mark(&mut self, page: PageId, flag: Flag, on: bool) -> bool {
         let status = self.status[page.index()];
         self.set_status(page, status & !(flag as u8) | if on { flag as u8 } else { 0 });
-        if let Some(board) = self.board.filter(|_| flag == Flag::Referenced && on) {
+        if let Some(shared) = self.shared.filter(|_| flag == Flag::Referenced && on) {
             // The command may have cleared the bit there.
-            board.set(page.index(), lease::REFERENCED);
+            shared.set(page.index(), lease::REFERENCED);
         }
         status & flag as u8 != 0
     }

@@ -79,7 +79,7 @@ pub(crate) struct Program {
     /// The fork that is under way, if any.
     pub(crate) forking: Option<Forking>,
     /// Messages that arrived during a fork.
-    pub(crate) parked: Vec<Message>,
+    pub(crate) deferred: Vec<Message>,
     /// What the agent did during a fork and has to repeat in the child.
     pub(crate) notes: Vec<Note>,
     doorbells: Doorbells,
@@ -104,7 +104,7 @@ impl Program {
             orphans: Vec::new(),
             sharers: Sharers::default(),
             forking: None,
-            parked: Vec::new(),
+            deferred: Vec::new(),
             notes: Vec::new(),
             doorbells: Doorbells { start: area(SLOTS * PAGE_BYTES), with_page: 0 },
             anchor: area(PAGE_BYTES),
@@ -124,7 +124,7 @@ impl Program {
             orphans: Vec::new(),
             sharers: Sharers::default(),
             forking: None,
-            parked: Vec::new(),
+            deferred: Vec::new(),
             notes: Vec::new(),
             doorbells: Doorbells { start: 0x1000, with_page: 0 },
             anchor: 0,

@@ -192,10 +192,10 @@ fn carry_out_orders(pager: &mut Pager) {
 fn report(pager: &mut Pager, at_once: bool) {
     let reading = pager.disk.staging.count(Phase::Reading);
     let tenant = tenant(pager);
-    tenant.board.reading.store(reading as u32, Ordering::Relaxed);
+    tenant.shared.reading.store(reading as u32, Ordering::Relaxed);
     let time = clock_gettime(ClockId::ThreadCPUTime);
     let time_ns = time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64;
-    tenant.board.agent_ns.store(time_ns, Ordering::Relaxed);
+    tenant.shared.agent_ns.store(time_ns, Ordering::Relaxed);
     if at_once || tenant.has_much_to_send() {
         tenant.flush();
     }
@@ -320,7 +320,7 @@ fn renew_lease(pager: &mut Pager, socket: OwnedFd) {
     let (granted, control) = (frames_needed(pager, 0), pager.control);
     let tenant = tenant(pager);
     tenant.reconnect(control, granted, socket);
-    pager.memory.pages.board = Some(tenant.board);
+    pager.memory.pages.shared = Some(tenant.shared);
 }
 
 /// In a child with a lease of its own: reports its pages to the command.
@@ -349,7 +349,7 @@ mod tests {
         let (ours, commands) =
             socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).unwrap();
         let tenant = Tenant::begin(pager.control, 0, Ok(ours));
-        pager.memory.pages.board = Some(tenant.board);
+        pager.memory.pages.shared = Some(tenant.shared);
         pager.choice.chooser = Chooser::Lent(tenant);
         pager.mode = &Lent;
         pager.choice.arrivals = crate::choice::bits::Arrivals::new(0, 0);

@@ -1,4 +1,4 @@
-//! What is around a run under the pager: its memory cgroup, its directory, and the process that
+//! The scope of a run under the pager: its memory cgroup, its directory, and the process that
 //! removes both. One for a program and all that it starts, one for all tasks of a file.
 //!
 //! Without the right to make a cgroup the pager runs all the same, and the counts say why there is
@@ -27,9 +27,9 @@ pub enum CgroupLimit {
     Unlimited,
 }
 
-/// A cgroup without swap, or why there is none, and a directory.
+/// A cgroup without swap, or why there is none, a directory, and what removes them.
 #[derive(Debug)]
-pub(crate) struct Enclosure {
+pub(crate) struct RunScope {
     cgroup: Result<Arc<Cgroup>, String>,
     directory: RunDirectory,
     width: Option<Width>,
@@ -38,7 +38,7 @@ pub(crate) struct Enclosure {
     cleanup: Cleanup,
 }
 
-impl Enclosure {
+impl RunScope {
     /// Makes a cgroup with this limit, if that is allowed here, and a directory.
     pub(crate) fn new(limit_bytes: u64) -> Result<Self, RunError> {
         Self::with(Cgroup::new(limit_bytes, Swap::Off).map_err(|error| error.to_string()))
@@ -62,14 +62,13 @@ impl Enclosure {
             }
             CgroupLimit::Fitting => Width::new(budget_bytes, Cgroup::can_have_processes_wait()),
         };
-        let mut enclosure = Self::new(width.process_bytes)?;
-        if let Ok(cgroup) = &enclosure.cgroup {
-            let limit_keeper = LimitKeeper::start(Arc::clone(cgroup), width, enclosure.directory.path());
-            enclosure.limit_keeper =
-                Some(limit_keeper.map_err(system("the cgroup cannot be watched".into()))?);
-            enclosure.width = Some(width);
+        let mut scope = Self::new(width.process_bytes)?;
+        if let Ok(cgroup) = &scope.cgroup {
+            let limit_keeper = LimitKeeper::start(Arc::clone(cgroup), width, scope.directory.path());
+            scope.limit_keeper = Some(limit_keeper.map_err(system("the cgroup cannot be watched".into()))?);
+            scope.width = Some(width);
         }
-        Ok(enclosure)
+        Ok(scope)
     }
 
     /// The run's directory.
