@@ -41,8 +41,8 @@ pub(crate) struct Args {
     /// with all memory, and print it as limits to set
     #[arg(long, value_name = "FACTOR", requires = "device")]
     slowdown: Option<f64>,
-    /// Exit with status 1 if the program needs more than so much memory, in which its faults are
-    /// within a tenth of the fewest. The advice is then Markdown, for the summary of a build
+    /// Exit with status 1 if the program needs more memory than this for its faults to be within a
+    /// tenth of the fewest. The advice is then Markdown, for the summary of a build
     #[arg(long, value_name = "SIZE", conflicts_with_all = ["pid", "slowdown", "device"])]
     budget: Option<String>,
     #[command(flatten)]

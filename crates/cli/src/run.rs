@@ -92,7 +92,7 @@ pub(crate) struct Args {
     /// system calls
     #[arg(long, value_enum, default_value = "auto")]
     io: InputOutput,
-    /// Have each read of the backing store take so much longer, one after another, as a slower disk
+    /// Have each read of the backing store take longer by this, one after another, as a slower disk
     /// would: 8ms is a disk of 2005. It does without io_uring, and needs a pager in the program
     #[arg(long, value_name = "TIME", value_parser = time, conflicts_with_all = ["kernel", "tasks", "pid"])]
     read_delay: Option<Duration>,

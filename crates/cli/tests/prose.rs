@@ -163,11 +163,12 @@ fn too_long(language: Language, text: &str) -> Vec<usize> {
 }
 
 /// Phrases that hide who acts, or which number is meant. Comments name the parameter, or say "this
-/// many", and have a subject with a verb.
-const STUMBLES: [&str; 6] = ["so many", "is to be", "are to be", "was to be", "were to be", "for want of"];
+/// many" or "this much", and have a subject with a verb.
+const STUMBLES: [&str; 7] =
+    ["so many", "so much", "is to be", "are to be", "was to be", "were to be", "for want of"];
 
 /// The phrases of [`STUMBLES`] in comments, with the numbers of the lines where they begin. A "so
-/// many" with a result, as in "so many pages that memory is full", is none of them.
+/// many" or "so much" with a result, as in "so many pages that memory is full", is none of them.
 fn stumbles(language: Language, text: &str) -> Vec<(usize, &'static str)> {
     let mut words: Vec<(usize, String)> = Vec::new();
     for (number, line) in prose(language, text) {
@@ -184,7 +185,7 @@ fn stumbles(language: Language, text: &str) -> Vec<(usize, &'static str)> {
             });
             let sentence = words[at..].split_inclusive(|(_, word)| word.ends_with(['.', ':', ';']));
             let has_result = || sentence.take(1).flatten().any(|(_, word)| word == "that");
-            if is_phrase && !(phrase == "so many" && has_result()) {
+            if is_phrase && !(phrase.starts_with("so ") && has_result()) {
                 found.push((words[at].0, phrase));
             }
         }
@@ -199,7 +200,11 @@ fn comments_name_the_number_and_who_acts() {
         let phrases = stumbles(*language, text).into_iter();
         found.extend(phrases.map(|(line, phrase)| format!("{name}:{line}: {phrase}")));
     }
-    assert!(found.is_empty(), "name the number, or say 'this many'; say who does it:\n{}", found.join("\n"));
+    assert!(
+        found.is_empty(),
+        "name the number, or say 'this many' or 'this much'; say who does it:\n{}",
+        found.join("\n")
+    );
 }
 
 #[test]
@@ -209,6 +214,8 @@ fn stumbles_are_found_across_lines_and_in_comments_only() {
     assert_eq!(stumbles(Language::Python, "# Stops for want\n# of memory."), [(1, "for want of")]);
     assert_eq!(stumbles(Language::Rust, "let text = \"so many\";"), []);
     assert_eq!(stumbles(Language::Rust, "/// There are so many pages that memory is full."), []);
+    assert_eq!(stumbles(Language::Rust, "/// Until so much is free."), [(1, "so much")]);
+    assert_eq!(stumbles(Language::Rust, "/// So much waits that it is worth a message."), []);
 }
 
 #[test]

@@ -317,7 +317,7 @@ mod tests {
         let mut out = Output::create(&path, &[]).unwrap();
         let room = out.room().unwrap();
         room.ensure(1 << 20).unwrap();
-        assert!(room.ensure(u64::MAX >> 2).is_err(), "no disk has so much");
+        assert!(room.ensure(u64::MAX >> 2).is_err(), "no disk has that much");
         out.write_all(b"all").unwrap();
         out.flush().unwrap();
         room.ensure(1 << 20).unwrap();

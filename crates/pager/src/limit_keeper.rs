@@ -44,7 +44,7 @@ const PROGRESS_PAGES: u64 = 256;
 /// How long they wait at the widest limit before the kernel may end one.
 const STUCK_AFTER: Duration = Duration::from_secs(10);
 
-/// How wide the limit is for each process whose pager has so much for everything.
+/// How wide the limit is for each process, whose pager has its budget for everything.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Width {
     /// As long as all goes well.

@@ -52,8 +52,8 @@ impl RunScope {
         Ok(Self { cgroup: cgroup.map(Arc::new), directory, width: None, limit_keeper: None, cleanup })
     }
 
-    /// Makes a cgroup for a program of whose processes each has so much for everything, if that is
-    /// allowed here, and a directory.
+    /// Makes a cgroup for a program whose processes have a budget of this many bytes each, if that
+    /// is allowed here, and a directory.
     pub(crate) fn around(budget_bytes: u64, limit: CgroupLimit) -> Result<Self, RunError> {
         let width = match limit {
             CgroupLimit::Bytes(bytes) => return Self::new(bytes),

@@ -231,8 +231,8 @@ impl Cgroup {
         self.make_room(limit_bytes, LOWERED_BYTES);
     }
 
-    /// Has the kernel take memory back, in this thread: until so much of the limit is free, or so
-    /// much under version 2 of cgroups.
+    /// Has the kernel take memory back, in this thread: until `room_bytes` of the limit are free,
+    /// or, under version 2 of cgroups, that many bytes.
     pub fn make_room(&self, limit_bytes: u64, room_bytes: u64) {
         match self.version {
             // A limit that cannot be kept is refused, after the kernel has tried.

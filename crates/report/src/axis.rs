@@ -71,7 +71,7 @@ fn steps(value: f64) -> impl DoubleEndedIterator<Item = f64> {
         .flat_map(|power| [1.0, 2.0, 5.0].map(|digit| digit * 10f64.powi(power)))
 }
 
-/// The smallest 1, 2 or 5 times a power of ten that is at least so much.
+/// The smallest 1, 2 or 5 times a power of ten that is at least `least`.
 fn step(least: f64) -> f64 {
     steps(least).find(|step| *step >= least * (1.0 - 1e-9)).unwrap_or(least)
 }

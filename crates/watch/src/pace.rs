@@ -40,7 +40,7 @@ impl Pace {
         self.every.mul_f64(self.overhead)
     }
 
-    /// Chooses the sample that fits the budget, if to look at all pages costs so much besides the
+    /// Chooses the sample that fits the budget, if a look at all pages costs `all_ns` besides the
     /// reading of their bits.
     fn set_sample(&mut self, resident_pages: u64, all_ns: f64) {
         let reading = self.price.reading(resident_pages);

@@ -679,7 +679,7 @@ def main():
     parser.add_argument("--variants", default="kernel,clock-pro-strict,clock,apr",
                         help="kernel, POLICY, BACKEND:POLICY, or default; comma list")
     parser.add_argument("--parts", default="0.6,0.8", help="of the memory that a program takes by itself; comma list")
-    parser.add_argument("--memory-mib", type=int, help="so much instead, for all of them")
+    parser.add_argument("--memory-mib", type=int, help="this much instead, for all of them")
     parser.add_argument("--rounds", type=int, default=3, help="times that every variant is run; 0: only by itself")
     parser.add_argument("--patience", type=float, default=120, help="seconds for a run")
     parser.add_argument("--splash", metavar="DIR", help="a checkout of SPLASH-3, for three programs more")

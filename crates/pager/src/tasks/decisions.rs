@@ -127,7 +127,7 @@ mod tests {
             run
         }
 
-        /// Time passes, in which each process uses so much processor time.
+        /// Time passes: `ms`. Each process uses `used_ms` of processor time meanwhile.
         fn pass(&mut self, ms: u64, used_ms: u64) {
             self.now += Duration::from_millis(ms);
             self.decisions.set_now(self.now);

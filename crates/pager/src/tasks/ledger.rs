@@ -27,7 +27,7 @@ use sweephand_policy::{Mmu, PageId, TaskId, TaskMmu, VirtualTime};
 
 /// Pages of a chunk, as agents give ids out.
 const CHUNK_PAGES: usize = 64;
-/// A page that was waited for is busy until its task has had so much time, in microseconds ...
+/// A page that was waited for is busy until its task has had this much time, in microseconds ...
 const USE_US: VirtualTime = 50;
 /// ... or for this long, if the task is not given any.
 const USE_AT_MOST: Duration = Duration::from_millis(20);
@@ -322,7 +322,7 @@ impl Ledger {
         self.tasks[task].is_active = is_active;
     }
 
-    /// A task's clocks say so much. It does not go back.
+    /// Takes a task's time from its clocks. It does not go back.
     pub(crate) fn set_virtual_time(&mut self, task: usize, time: VirtualTime) {
         let standing = &mut self.tasks[task];
         standing.virtual_time = standing.virtual_time.max(time);

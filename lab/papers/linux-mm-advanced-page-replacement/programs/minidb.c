@@ -4,7 +4,7 @@
  * same; the wiki's was in files.
  *
  * Usage: minidb INDEX_MB DATA_MB QUERIES [lock] [STREAM_MB]
- * With `lock` the index is locked in memory. With STREAM_MB another thread goes through so much
+ * With `lock` the index is locked in memory. With STREAM_MB another thread goes through this much
  * other memory meanwhile, once, as a copy of files would. Prints the seconds of the look-ups, also
  * into the file `seconds`. */
 #include "memory.h"

@@ -41,7 +41,7 @@ pub(crate) unsafe fn list(file: usize, buffer: usize, bytes: usize) -> isize {
         if length <= 0 || !MAILBOX.is_open() || thread::is_restricted() {
             return length;
         }
-        // SAFETY: the kernel has written so much there.
+        // SAFETY: the kernel has written `length` bytes there.
         let entries = unsafe { core::slice::from_raw_parts_mut(buffer as *mut u8, length as usize) };
         if !may_be_threads(entries) || !is_of_proc(file) {
             return length;

@@ -115,7 +115,7 @@ std::thread_local! {
     static YIELDERS: Cell<[*const Yielder<(), ()>; MOST_TASKS]> = const { Cell::new([core::ptr::null(); MOST_TASKS]) };
 }
 
-/// A thread is late so much more seldom where it has not just let go of a lock.
+/// By how many times a thread is late less often where it has not just let go of a lock.
 const SELDOM_LATE: u64 = 25;
 
 /// Most threads of a simulation.
