@@ -150,7 +150,7 @@ def device_of(folder):
 
 
 def read_pages(device, count, seed):
-    """Reads pages at random from the whole device, past the page cache. Returns the seconds of each."""
+    """Seconds that pages at random take to read from the device, past the page cache."""
     chance, page, seconds = random.Random(seed), mmap.mmap(-1, mmap.PAGESIZE), []
     file = os.open(device, os.O_RDONLY | os.O_DIRECT)
     try:
@@ -166,7 +166,7 @@ def read_pages(device, count, seed):
 
 
 def check(name, directory):
-    """Prints how long reads of single pages take, and how many come in a second, eight at a time."""
+    """Prints how long single reads take, and how many come in a second, eight at a time."""
     with disk(name, directory) as folder, concurrent.futures.ThreadPoolExecutor(8) as pool:
         device = device_of(folder)
         alone = sorted(seconds * 1e6 for seconds in read_pages(device, 50, 0))

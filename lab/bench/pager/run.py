@@ -22,7 +22,7 @@ FIELDS = ["date", "machine", "cpus", "kernel", "disk", "workload", "variant", "l
 
 
 def measure(command, patience):
-    """Seconds of each round that the program tells of in time. The run is over when this returns."""
+    """Seconds of each round that the program tells of in time. Returns when the run is over."""
     is_late = False
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, preexec_fn=programs.prepare_child) as child:
         try:

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Which way of paging is fastest on which disk? Prints a table for each disk from results of run.py,
-programs.py and real_programs.py: the kernel's seconds, and how many times as fast each variant is.
-See README.md."""
+"""Which way of paging is fastest on which disk? Prints a table for each disk from results of
+run.py, programs.py and real_programs.py: the kernel's seconds, and how many times as fast each
+variant is. See README.md."""
 
 import argparse
 import statistics
