@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Disks to page to: that of a folder, and slower ones that slow_disk.c emulates. See README.md.
 
-disks.py [NAME ...] makes each disk in turn, and prints how fast it is."""
+disks.py [NAME ...] makes each emulated disk in turn, and prints how fast it is."""
 
 import argparse
 import concurrent.futures
@@ -43,6 +43,7 @@ DISKS = {
     "cloud": Disk("500 us, 3,000 requests a second, 131 MB/s, as a volume over a network", 500, 3000, 131),
     "hdd": Disk("8 ms, one request at a time, seeks by distance, 210 MB/s", 8000, 0, 210, has_arm=True),
 }
+EMULATED = [name for name, disk in DISKS.items() if disk.latency_us]
 
 
 def add_arguments(parser):
@@ -182,18 +183,18 @@ def check(name, directory):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(DISKS)}; all")
-    parser.add_argument("--directory", default="/var/tmp", help="where `fast` is, and the files of the others")
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(EMULATED)}; all")
+    parser.add_argument("--directory", default="/var/tmp", help="where the disks are mounted")
     parser.add_argument("--keep", metavar="NAME", help="what benchmarks do: one disk, until standard input ends")
     args = parser.parse_args()
-    if unknown := set(args.names) - set(DISKS):
-        sys.exit(f"there is no {', '.join(sorted(unknown))}; there are: {', '.join(DISKS)}")
+    if unknown := set(args.names) - set(EMULATED):
+        sys.exit(f"there is no {', '.join(sorted(unknown))}; there are: {', '.join(EMULATED)}")
     if os.geteuid():
         sys.exit("run this as root, who can mount a disk")
     if args.keep:
         keep(args.keep, args.directory)
         return
-    for name in args.names or DISKS:
+    for name in args.names or EMULATED:
         check(name, args.directory)
 
 
