@@ -455,6 +455,12 @@ def prepare_child():
     LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
+def end_on_signals():
+    """Has signals that end this process let it tidy up, as Ctrl-C does."""
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda *_: sys.exit("ended by a signal"))
+
+
 def run(command, patience, directory, volatile=""):
     """Runs a command. Its output comes through a pipe: a file's pages would count as its memory."""
     digest, kept = hashlib.sha256(), []
@@ -613,11 +619,11 @@ def print_table(titles, lines):
 
 
 def read_rows(paths):
-    """The rows of earlier results."""
+    """The rows of earlier results. Before there were other disks, rows did not name theirs."""
     rows = []
     for path in paths:
         with open(path, newline="") as file:
-            rows += csv.DictReader(file)
+            rows += ({"disk": "fast"} | row for row in csv.DictReader(file))
     return rows
 
 
@@ -693,8 +699,7 @@ def main():
         return
     if os.geteuid():
         sys.exit("run this as root: it makes a memory cgroup and a swap file")
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, lambda *_: sys.exit("ended by a signal"))
+    end_on_signals()
     # What a program leaves behind becomes a child of this process, which ends it.
     LIBC.prctl(PR_SET_CHILD_SUBREAPER, 1)
     names = [program.name for program in PROGRAMS] + [f"splash {name}" for name in SPLASH if args.splash]

@@ -10,24 +10,21 @@ import os
 import pathlib
 import platform
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
 import threading
-import time
 import tomllib
 
+import disks
 import programs
 
 HERE = pathlib.Path(__file__).resolve().parent
 TABLE = HERE / "real-programs.toml"
-# How a program is run, and whether its limit is for all of its processes together.
-VARIANTS = {"kernel": (["--kernel"], True), "default": ([], True), "clock-pro": (["--policy", "clock-pro"], False)}
 LEAST_MIB = 8
 LOOK_SECONDS = 0.02
-FIELDS = ["date", "machine", "program", "variant", "native_mib", "memory_mib", "status", "same", "seconds", "pages_read",
-          "refaults", "processes", "said"]
+FIELDS = ["date", "machine", "disk", "program", "variant", "native_mib", "memory_mib", "status", "same", "seconds",
+          "pages_read", "refaults", "processes", "said"]
 
 
 class Sizes(threading.Thread):
@@ -92,8 +89,8 @@ def prepare(entry, work):
     return " ".join(done.stderr.split())[-100:] or "cannot be prepared" if done.returncode else ""
 
 
-def measure(entry, args, work, keep):
-    """Runs a program by itself, twice, and then in each variant."""
+def measure(entry, args, work, folder, keep):
+    """Runs a program by itself, twice, and then in each variant, which pages to a folder."""
     name = entry["name"]
     why = prepare(entry, work)
     if not why and shutil.which(words_of(entry, args, work, 0)[0]) is None:
@@ -108,7 +105,7 @@ def measure(entry, args, work, keep):
             why = f"ends with {results[0].status} by itself: {results[0].said[-100:]}"
         elif results[0].digest != results[1].digest:
             why = "does not print the same twice by itself"
-    row = {"date": datetime.date.today().isoformat(), "machine": platform.node(), "program": name}
+    row = {"date": datetime.date.today().isoformat(), "machine": platform.node(), "disk": args.disk, "program": name}
     if why:
         keep(row | {"variant": "native", "status": "left out", "said": why})
         return
@@ -118,13 +115,14 @@ def measure(entry, args, work, keep):
                 "seconds": round(min(result.seconds for result in results), 2)})
     stats = work / "stats.json"
     for variant in filter(None, args.variants.split(",")):
-        options, is_for_all = VARIANTS[variant]
+        # An agent limits each process, anything else all of them together.
+        is_for_all = variant in ("kernel", "default") or variant.startswith("swap:")
         native = everything if is_for_all else largest
         memory = max(LEAST_MIB, round(native * args.part))
         stats.unlink(missing_ok=True)
         # Those that start processes as another user, who writes counts nowhere else.
-        command = [args.sweephand, "run", "--memory", f"{memory}MiB", *options, "--swap", args.directory, "--stats", stats, "--",
-                   *words_of(entry, args, work, f"-{variant}")]
+        command = [args.sweephand, "run", "--memory", f"{memory}MiB", *programs.options_of(variant), "--swap", folder,
+                   "--stats", stats, "--", *words_of(entry, args, work, f"-{variant.replace(':', '-')}")]
         result = run(command, args, work, entry)
         counts = json.loads(stats.read_text()) if stats.exists() else {}
         is_same = (result.status, result.digest) == (results[0].status, results[0].digest)
@@ -134,9 +132,15 @@ def measure(entry, args, work, keep):
 
 
 def show(rows):
-    """The table of README.md: seconds, or what a run that differs said."""
+    """The table of README.md for each disk: seconds, or what a run that differs said."""
+    for disk in dict.fromkeys(row["disk"] for row in rows):
+        print(f"disk: {disk}")
+        show_disk([row for row in rows if row["disk"] == disk])
+
+
+def show_disk(rows):
     names = list(dict.fromkeys(row["program"] for row in rows))
-    variants = [variant for variant in VARIANTS if any(row["variant"] == variant for row in rows)]
+    variants = list(dict.fromkeys(row["variant"] for row in rows if row["variant"] != "native"))
     lines, left_out = [], []
     for name in names:
         runs = {row["variant"]: row for row in rows if row["program"] == name}
@@ -161,17 +165,46 @@ def show(rows):
         print("left out:", line)
 
 
+def measure_all(entries, wanted, args, folder):
+    """Runs the programs that are wanted, and writes a row at a time. Returns the rows."""
+    path = pathlib.Path(args.output or HERE / "results" / disks.result_name("real-programs-", args.disk))
+    rows = programs.read_rows([path]) if args.add and path.exists() else []
+    known = {row["program"] for row in rows if row["disk"] == args.disk}
+    with tempfile.TemporaryDirectory(dir=args.directory) as directory, open(path, "w", newline="") as file:
+        work = pathlib.Path(directory)
+        table = csv.DictWriter(file, FIELDS, lineterminator="\n")
+        table.writeheader()
+        table.writerows(rows)
+        programs.make_workshop(work)
+        # Some programs share their files.
+        for name, text in (item for entry in entries for item in entry.get("files", {}).items()):
+            (work / name).write_text(text)
+
+        def keep(row):
+            rows.append(row)
+            table.writerow(row)
+            file.flush()
+            print(f"{row['program']:22} {row['variant']:22} {row.get('memory_mib', ''):4} MiB {row.get('seconds', ''):7} s "
+                  f"{row['status']} {'same' if row.get('same') else 'OTHER'} {row.get('said', '')[:150]}", flush=True)
+
+        for entry in entries:
+            if entry["name"] in wanted and entry["name"] not in known:
+                measure(entry, args, work, folder, keep)
+    return rows
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", help="programs, comma list")
     parser.add_argument("--list", action="store_true", help="only print the names of the programs")
-    parser.add_argument("--variants", default=",".join(VARIANTS), help="comma list")
+    parser.add_argument("--variants", default="kernel,default,clock-pro-strict",
+                        help="kernel, POLICY, BACKEND:POLICY, or default; comma list")
     parser.add_argument("--part", type=float, default=0.6, help="of the memory that a program takes by itself")
     parser.add_argument("--patience", type=float, default=20, help="seconds for a run")
     parser.add_argument("--python", default="python3", help="a Python with numpy, pandas, polars, duckdb and scikit-learn")
     parser.add_argument("--free-threaded", default="python3.13t", help="a free-threaded Python")
     parser.add_argument("--sweephand", default=programs.ROOT / "target/release/sweephand")
-    parser.add_argument("--directory", default="/var/tmp", help="where to page to, by whichever means")
+    disks.add_arguments(parser)
     parser.add_argument("--show", nargs="+", metavar="CSV", help="only print the table of earlier results")
     parser.add_argument("--add", action="store_true", help="add to the output what is not in it yet, and run no program twice")
     parser.add_argument("-o", "--output")
@@ -189,32 +222,10 @@ def main():
         sys.exit(f"there is no {', '.join(sorted(unknown))}; there are: {', '.join(names)}")
     if os.geteuid():
         sys.exit("run this as root: it makes a memory cgroup and a swap file")
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, lambda *_: sys.exit("ended by a signal"))
-    programs.LIBC.prctl(programs.PR_SET_CHILD_SUBREAPER, 1)
-    path = pathlib.Path(args.output or HERE / f"results/real-programs-{datetime.date.today().isoformat()}.csv")
-    rows = programs.read_rows([path]) if args.add and path.exists() else []
-    known = {row["program"] for row in rows}
-    with tempfile.TemporaryDirectory(dir=args.directory) as directory, open(path, "w", newline="") as file:
-        work = pathlib.Path(directory)
-        table = csv.DictWriter(file, FIELDS, lineterminator="\n")
-        table.writeheader()
-        table.writerows(rows)
-        programs.make_workshop(work)
-        # Some programs share their files.
-        for name, text in (item for entry in entries for item in entry.get("files", {}).items()):
-            (work / name).write_text(text)
-
-        def keep(row):
-            rows.append(row)
-            table.writerow(row)
-            file.flush()
-            print(f"{row['program']:22} {row['variant']:10} {row.get('memory_mib', ''):4} MiB {row.get('seconds', ''):7} s "
-                  f"{row['status']} {'same' if row.get('same') else 'OTHER'} {row.get('said', '')[:150]}", flush=True)
-
-        for entry in entries:
-            if entry["name"] in wanted and entry["name"] not in known:
-                measure(entry, args, work, keep)
+    programs.end_on_signals()
+    with disks.disk(args.disk, args.directory) as folder:
+        programs.LIBC.prctl(programs.PR_SET_CHILD_SUBREAPER, 1)
+        rows = measure_all(entries, wanted, args, folder)
     show(rows)
     sys.exit(any(row["variant"] != "native" and not int(row["same"] or 0) and row["status"] != "patience" for row in rows))
 

@@ -13,16 +13,28 @@ import sys
 import tempfile
 import time
 
+import disks
+import programs
+
 HERE = pathlib.Path(__file__).resolve().parent
-ROOT = HERE.parents[2]
+COUNTS = {"failcnt": "cgroup_failcnt", "pages_read": "pages_read", "pages_written": "pages_written", "rescues": "rescues"}
+FIELDS = ["date", "machine", "cpus", "kernel", "disk", "workload", "variant", "limit_mib", "round", "seconds", *COUNTS]
 
 
-def measure(command):
-    """Seconds of each round that the program tells of."""
-    result = subprocess.run(command, stdout=subprocess.PIPE, text=True, timeout=900)
-    if result.returncode:
-        sys.exit(f"{command}: status {result.returncode}: {result.stdout}")
-    return [float(line) for line in result.stdout.split()]
+def measure(command, patience):
+    """Seconds of each round that the program tells of in time. Returns when the run is over."""
+    is_late = False
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, preexec_fn=programs.prepare_child) as child:
+        try:
+            child.wait(patience)
+        except subprocess.TimeoutExpired:
+            is_late = True
+        finally:
+            child.terminate()
+        said = child.stdout.read()
+    if child.returncode and not is_late:
+        sys.exit(f"{command}: status {child.returncode}: {said}")
+    return [float(line) for line in said.split()]
 
 
 def named(workload, threads):
@@ -30,41 +42,51 @@ def named(workload, threads):
     return workload if threads == "1" else f"{workload} x{threads}"
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=5, help="times that every variant is run")
-    parser.add_argument("--limit-mib", type=int, default=256)
-    parser.add_argument("--workloads", default="loop,random,fits")
-    parser.add_argument("--policies", default="fifo,clock,clock-pro-strict,lifo-plus")
-    parser.add_argument("--threads", default="1", help="threads of the program, comma list; not for fits")
-    parser.add_argument("--conditions", default="plain", help="plain; awake: with --awake; one: on one processor")
-    parser.add_argument("--directory", default="/var/tmp", help="where to page to, by whichever means")
-    parser.add_argument("-o", "--output")
-    args = parser.parse_args()
-    if os.geteuid():
-        sys.exit("run this as root: it makes a memory cgroup and a swap file")
-    sweephand = ROOT / "target/release/sweephand"
-    policies, limit = args.policies.split(","), args.limit_mib
-    rows = []
-    cases = [(workload, threads) for workload in args.workloads.split(",")
-             for threads in (args.threads.split(",") if workload != "fits" else ["1"])]
-    with tempfile.TemporaryDirectory(dir=args.directory) as workshop:
-        walk, stats = pathlib.Path(workshop) / "walk", pathlib.Path(workshop) / "stats.json"
-        subprocess.run(["cc", "-O2", "-pthread", "-o", walk, HERE / "walk.c"], check=True)
+class Bench:
+    """The program, and where it is run."""
 
-        def run(variant, condition, memory_mib, workload, mib, loops, threads=1):
-            program = [walk, workload, str(mib), str(loops), str(threads)]
-            before = ["taskset", "-c", str(max(os.sched_getaffinity(0)))] if condition == "one" else []
-            if variant == "native":
-                return measure([*before, *program]), {}
-            alone = {"kernel": ["--kernel"], "default": []}
-            how = alone.get(variant, ["--policy", variant, "--backend", "anon"])
-            awake = ["--awake"] if condition == "awake" else []
-            options = ["run", "--memory", f"{memory_mib}MiB", *how, *awake, "--swap", args.directory,
-                       "--stats", stats, "--"]
-            seconds = measure([*before, sweephand, *options, *program])
-            return seconds, json.loads(stats.read_text())
+    def __init__(self, args, workshop, folder):
+        self.args, self.folder = args, folder
+        self.walk, self.stats = pathlib.Path(workshop) / "walk", pathlib.Path(workshop) / "stats.json"
+        subprocess.run(["cc", "-O2", "-pthread", "-o", self.walk, HERE / "walk.c"], check=True)
 
+    def run(self, variant, condition, memory_mib, workload, mib, loops, threads=1):
+        """Seconds of each round, and the counts of the run."""
+        program = [self.walk, workload, str(mib), str(loops), str(threads)]
+        before = ["taskset", "-c", str(max(os.sched_getaffinity(0)))] if condition == "one" else []
+        if variant == "native":
+            return measure([*before, *program], self.args.patience), {}
+        awake = ["--awake"] if condition == "awake" else []
+        options = ["--memory", f"{memory_mib}MiB", *programs.options_of(variant), *awake, "--swap", self.folder]
+        self.stats.unlink(missing_ok=True)
+        command = [*before, self.args.sweephand, "run", *options, "--stats", self.stats, "--", *program]
+        seconds = measure(command, self.args.patience)
+        return seconds, json.loads(self.stats.read_text()) if self.stats.exists() else {}
+
+    def row(self, workload, threads, variant, condition, number):
+        """Runs a variant, and returns a row, or nothing if no round has ended in time."""
+        limit = self.args.limit_mib
+        if workload == "fits":
+            start = time.monotonic()
+            loops, counts = self.run(variant, condition, 2 * limit, "loop", limit, 400)
+            seconds = time.monotonic() - start
+        else:
+            loops, counts = self.run(variant, condition, limit, workload, 2 * limit, self.args.loops, threads)
+            seconds = statistics.median(loops) if loops else 0
+        return loops and {
+            "date": datetime.date.today().isoformat(), "machine": platform.node(), "cpus": os.cpu_count(),
+            "kernel": platform.release(), "disk": self.args.disk, "workload": named(workload, threads),
+            # Rows of one file tell conditions apart by the variant.
+            "variant": variant if condition == "plain" else f"{variant} {condition}",
+            "limit_mib": limit, "round": number, "seconds": f"{seconds:.6f}",
+            **{field: counts.get(count, "") for field, count in COUNTS.items()}}
+
+    def rows(self):
+        """Runs every variant of every case in every round."""
+        args = self.args
+        policies = args.policies.split(",")
+        cases = [(workload, threads) for workload in args.workloads.split(",")
+                 for threads in (args.threads.split(",") if workload != "fits" else ["1"])]
         for number in range(args.rounds):
             for workload, threads in cases:
                 variants = ["native", policies[-1]] if workload == "fits" else ["kernel", *policies]
@@ -72,37 +94,54 @@ def main():
                 # Each round begins with another variant.
                 turn = number % len(variants)
                 for variant, condition in variants[turn:] + variants[:turn]:
-                    if workload == "fits":
-                        start = time.monotonic()
-                        _, counts = run(variant, condition, 2 * limit, "loop", limit, 400)
-                        seconds = time.monotonic() - start
+                    row = self.row(workload, threads, variant, condition, number)
+                    if row:
+                        yield row
                     else:
-                        loops, counts = run(variant, condition, limit, workload, 2 * limit, 4, threads)
-                        seconds = statistics.median(loops)
-                    # Rows of one file tell conditions apart by the variant.
-                    name = variant if condition == "plain" else f"{variant} {condition}"
-                    rows.append({
-                        "date": datetime.date.today().isoformat(), "machine": platform.node(),
-                        "cpus": os.cpu_count(), "kernel": platform.release(),
-                        "workload": named(workload, threads),
-                        "variant": name, "limit_mib": limit, "round": number, "seconds": f"{seconds:.6f}",
-                        "failcnt": counts.get("cgroup_failcnt", ""),
-                        "pages_read": counts.get("pages_read", ""),
-                        "pages_written": counts.get("pages_written", ""),
-                        "rescues": counts.get("rescues", "")})
-                    print(*list(rows[-1].values())[4:], flush=True)
-    output = args.output or HERE / "results" / f"{datetime.date.today().isoformat()}.csv"
-    with open(output, "w", newline="") as file:
-        writer = csv.DictWriter(file, rows[0])
-        writer.writeheader()
-        writer.writerows(rows)
+                        print(named(workload, threads), variant, f"no round in {args.patience} s", flush=True)
+
+
+def show(rows):
     for workload in dict.fromkeys(row["workload"] for row in rows):
         mine = [row for row in rows if row["workload"] == workload]
         median = {variant: statistics.median(float(row["seconds"]) for row in mine if row["variant"] == variant)
                   for variant in dict.fromkeys(row["variant"] for row in mine)}
-        base = median.get("kernel") or median["native"]
+        base = median.get("kernel") or median.get("native")
         for variant, seconds in median.items():
-            print(f"{workload:10} {variant:12} {seconds:9.3f} s   {base / seconds:6.2f} times as fast")
+            times = f"{base / seconds:6.2f} times as fast" if base else ""
+            print(f"{workload:10} {variant:22} {seconds:9.3f} s   {times}")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=5, help="times that every variant is run")
+    parser.add_argument("--limit-mib", type=int, default=256)
+    parser.add_argument("--workloads", default="loop,random,fits")
+    parser.add_argument("--policies", default="fifo,clock,clock-pro-strict,lifo-plus",
+                        help="what runs beside the kernel: POLICY, BACKEND:POLICY, or default; comma list")
+    parser.add_argument("--loops", type=int, default=4, help="rounds of the program in a run, after it has filled memory")
+    parser.add_argument("--patience", type=float, default=900, help="seconds for a run; rounds that have ended by then count")
+    parser.add_argument("--threads", default="1", help="threads of the program, comma list; not for fits")
+    parser.add_argument("--conditions", default="plain", help="plain; awake: with --awake; one: on one processor")
+    parser.add_argument("--sweephand", default=programs.ROOT / "target/release/sweephand")
+    disks.add_arguments(parser)
+    parser.add_argument("-o", "--output")
+    args = parser.parse_args()
+    if os.geteuid():
+        sys.exit("run this as root: it makes a memory cgroup and a swap file")
+    programs.end_on_signals()
+    output = args.output or HERE / "results" / disks.result_name("", args.disk)
+    rows = []
+    with disks.disk(args.disk, args.directory) as folder, tempfile.TemporaryDirectory(dir=args.directory) as workshop, \
+            open(output, "w", newline="") as file:
+        table = csv.DictWriter(file, FIELDS)
+        table.writeheader()
+        for row in Bench(args, workshop, folder).rows():
+            rows.append(row)
+            table.writerow(row)
+            file.flush()
+            print(*list(row.values())[4:], flush=True)
+    show(rows)
 
 
 if __name__ == "__main__":
