@@ -13,7 +13,7 @@ from sweephand import Trace, plot
 mpl.use("agg")
 
 
-def test_a_curve_for_each_policy(e1: Trace) -> None:
+def test_each_policy_has_a_curve(e1: Trace) -> None:
     axes = plot.faults(sweephand.simulate(e1, "fifo,opt", [4, 3]))
     curves = {line.get_label(): line.get_xydata().tolist() for line in axes.get_lines()}
     assert curves == {"fifo": [[3 / 256, 9], [4 / 256, 10]], "opt": [[3 / 256, 7], [4 / 256, 6]]}
@@ -21,7 +21,7 @@ def test_a_curve_for_each_policy(e1: Trace) -> None:
     assert axes.get_lines()[0].get_ydata().tolist() == [2]
 
 
-def test_distances_by_powers_of_two(e1: Trace) -> None:
+def test_distances_are_counted_by_powers_of_two(e1: Trace) -> None:
     for of in (e1, sweephand.reuse_distances(e1)):
         (stairs,) = plot.distances(of).patches
         # Distances 1, 2 to 3, 4 to 7.
@@ -29,7 +29,7 @@ def test_distances_by_powers_of_two(e1: Trace) -> None:
         assert stairs.get_data().edges.tolist() == [1, 2, 4, 8]
 
 
-def test_pages_against_time() -> None:
+def test_pages_are_drawn_against_time() -> None:
     trace = Trace.from_numpy([900, 900, 5, 70])
     (image,) = plot.pages(trace).get_images()
     touched = image.get_array()
@@ -124,7 +124,7 @@ def test_nothing_that_is_written_is_cut_off_or_hides_a_curve(e1: Trace, style: s
         pyplot.close("all")
 
 
-def test_axes_of_ones_own(e1: Trace) -> None:
+def test_axes_of_ones_own_are_drawn_on(e1: Trace) -> None:
     from matplotlib import pyplot
 
     _, ax = pyplot.subplots()

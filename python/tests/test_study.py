@@ -70,7 +70,7 @@ def test_advice_is_that_of_the_command(zipf: Trace) -> None:
     assert all(html.escape(sentence) in shown for sentence in advice.sentences.values())
 
 
-def test_advice_on_an_array_and_with_a_policy_of_ones_own() -> None:
+def test_advice_takes_an_array_and_a_policy_of_ones_own() -> None:
     import policies
 
     advice = sweephand.advise([1, 2, 3, 4] * 100, ["opt", "clock", policies.Clock], "50%,75%")

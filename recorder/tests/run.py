@@ -146,10 +146,10 @@ class References(unittest.TestCase):
         self.assertEqual(area_runs(result), expected)
         return result
 
-    def test_scan(self):
+    def test_a_scan_writes_then_reads_every_page(self):
         self.check("scan", [(p, W) for p in range(AREA)] + [(p, R) for p in range(AREA)])
 
-    def test_stride(self):
+    def test_a_stride_touches_every_third_page_backwards(self):
         self.check("stride", [(p, R) for p in range(AREA - 1, -1, -3)])
 
     def test_accesses_over_a_page_boundary_touch_both(self):
@@ -165,14 +165,14 @@ class References(unittest.TestCase):
                 self.skipTest("no AVX2 here")
         self.check("vector", [(1, R), (3, R), (8, W), (9, W), (11, W), (12, W), (20, R)])
 
-    def test_string_instructions(self):
+    def test_string_instructions_touch_source_and_target(self):
         # movsq: 512 times 8 bytes to 8 bytes past the start of page 20, from page 10
         self.check("string", [(0, W), (1, W)] + [(10, R), (20, W)] * 511 + [(10, R), (21, W)])
 
     def test_helpers_touch_what_they_say(self):
         self.check("x87", [(1, W), (2, W), (3, W)])
 
-    def test_faults_handled_by_the_program(self):
+    def test_registers_survive_faults_that_the_program_handles(self):
         """Every page is read, written in vain, and written: the registers survive the faults."""
         self.check("barrier", [(p, W) for p in range(AREA)])
 
@@ -182,7 +182,7 @@ class References(unittest.TestCase):
         # The addresses that every case begins with differ.
         self.assertEqual(recorded.stdout.splitlines()[2:], native.stdout.splitlines()[2:])
 
-    def test_threads(self):
+    def test_every_thread_has_its_own_pages_and_objects(self):
         result = record(subject(), "threads")
         runs = area_runs(result)
         for n in range(8):
@@ -192,7 +192,7 @@ class References(unittest.TestCase):
                          [100000 + n for n in range(8)])
         self.assertEqual(len(result.trace.of(Free)), 8)
 
-    def test_system_calls(self):
+    def test_system_calls_touch_what_they_read_and_write(self):
         result = self.check("syscalls", [(0, W), (1, W), (2, W), (3, W), (8, R), (9, R), (20, R), (22, R),
                                          (30, W), (31, W), (30, R), (31, R)])
         wide = result.names["wide"] // PAGE
@@ -203,7 +203,7 @@ class References(unittest.TestCase):
 
 
 class Mappings(unittest.TestCase):
-    def test_records(self):
+    def test_mapping_calls_are_recorded_in_their_order(self):
         result = record(subject(), "mappings")
         a, b, c, hole = (result.names[n] // PAGE for n in ("a", "b", "c", "hole"))
         blocker = result.names.get("blocker", 0) // PAGE
@@ -221,7 +221,7 @@ class Mappings(unittest.TestCase):
             Remap(b, c, 8), Map(c + 8, 32),
             Unmap(c + 30, 10), Unmap(c, 30)])
 
-    def test_brk(self):
+    def test_a_heap_that_brk_shrinks_is_unmapped(self):
         result = record(subject(), "brk")
         base = result.names["base"]
         first, end = -(-base // PAGE), -(-(base + 6 * PAGE) // PAGE)
@@ -254,16 +254,16 @@ class Objects(unittest.TestCase):
     def test_the_programs_own_allocator_is_kept(self):
         self.check(subject())
 
-    def test_static_program(self):
+    def test_a_static_program_has_the_same_objects(self):
         self.check(build("subject-static", "-static", "-mcx16", "-pthread", "-latomic"))
 
-    def test_allocator_left_by_longjmp(self):
+    def test_an_allocator_left_by_longjmp_records_the_next_objects(self):
         result = record(subject(), "left")
         n = result.names
         self.assertEqual([r for r in result.trace.records if isinstance(r, (Alloc, Free))][1:], [
             Alloc(n["malloc"], 70000, 0), Free(n["malloc"]), Alloc(n["valloc"], 80000, 3), Free(n["valloc"])])
 
-    def test_anonymous(self):
+    def test_anonymous_leaves_out_pages_of_files(self):
         result = record(subject(), "scan", options=["--anonymous=yes"])
         every = record(subject(), "scan")
         area = result.names["area"] // PAGE
@@ -274,12 +274,12 @@ class Objects(unittest.TestCase):
         self.assertGreater(len(others), 20)
         self.assertFalse(any(0 <= page - area < AREA for page in others))
 
-    def test_min_object(self):
+    def test_min_object_leaves_out_smaller_objects(self):
         result = record(subject(), "objects", options=["--min-object=60000"])
         self.assertEqual({a.length for a in result.trace.of(Alloc) if a.kind < 4}, {100000, 300000, 65536})
 
     @unittest.skipUnless(shutil.which("c++"), "no c++")
-    def test_operator_new(self):
+    def test_operator_new_and_delete_are_objects(self):
         result = record(build("operator-new", source="operator_new.cc", compiler="c++"))
         own = [50000, 60000, 70000, 80000]  # the library has a large block, too
         allocated = [r for r in result.trace.of(Alloc) if r.length in own]
@@ -305,7 +305,7 @@ class Places(unittest.TestCase):
     def lines(self, stack):
         return [description.replace(HERE + "/", "") for description, _ in stack]
 
-    def test_functions_and_lines_inlined_ones_included(self):
+    def test_objects_name_functions_and_lines_also_inlined_ones(self):
         trace, stacks = self.stacks(name="places")
         self.assertEqual(self.lines(stacks[100000][0]), ["inlined (places.c:10)", "main (places.c:30)"])
         self.assertEqual(len(stacks[90000]), 3)
@@ -324,7 +324,7 @@ class Places(unittest.TestCase):
                 counts[tuple(own)] += 1
         return counts
 
-    def test_the_code_that_touches_pages(self):
+    def test_references_name_the_code_that_touches_pages(self):
         program = build("touches", "-g", "-fno-inline-functions", source="touches.c")
         for window in 1, 16:
             trace = record(program, window=window).trace
@@ -339,7 +339,7 @@ class Places(unittest.TestCase):
             self.assertEqual(counts[main % 32,], 60)  # memset, called by main
             self.assertEqual(sum(counts.values()), 240)
 
-    def test_python_functions_and_lines(self):
+    def test_python_code_is_named_by_functions_and_lines(self):
         for version, python in pythons():
             with self.subTest(version):
                 trace = record(python, "-S", "-E", os.path.join(HERE, "lines.py"), window=16).trace
@@ -395,7 +395,7 @@ class Places(unittest.TestCase):
         self.assertLess(len(own), 1 << 15)
         self.assertGreater(len(pages), 40)
 
-    def test_a_call_that_returns_after_another_thread_has_ended(self):
+    def test_a_call_may_return_after_another_thread_has_ended(self):
         # The read returns when the thread that ran last is gone. Valgrind knows no registers of it.
         program = ("import os, _thread\n"
                    "end, other = os.pipe()\n"
@@ -455,7 +455,7 @@ class Lives(unittest.TestCase):
         self.assertEqual(result.status, 17)
         self.assertEqual(area_runs(result), [(3, W)])
 
-    def test_no_reader(self):
+    def test_without_a_reader_it_ends_with_a_message(self):
         reader, writer = os.pipe()
         os.close(reader)
         child = valgrind("sweephand", [f"--out-fd={writer}"], [subject(), "mixed"], pass_fds=[writer],
@@ -536,7 +536,7 @@ class Streams(unittest.TestCase):
     def setUpClass(cls):
         cls.by_window = {k: record(subject(), "mixed", window=k).trace for k in (1, 2, 5, 16, 100)}
 
-    def test_totals(self):
+    def test_totals_add_up(self):
         for window, trace in self.by_window.items():
             end, marks = trace.end, trace.of(Mark)
             self.assertEqual(trace.window, window)
@@ -563,7 +563,7 @@ class Streams(unittest.TestCase):
         for memory in (16, 40):
             self.assertEqual(pgtr.naive_lru_faults(records, memory), exact[memory - 1])
 
-    def test_every_reference_as_lackey_sees_it(self):
+    def test_every_reference_is_recorded_as_lackey_sees_it(self):
         log = os.path.join(WORK, "lackey")
         # Without chasing, as the recorder runs: with it lackey counts instructions that VEX runs
         # ahead.

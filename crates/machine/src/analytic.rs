@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn the_examples_come_out() {
+    fn working_sets_vmin_and_pff_take_the_known_faults_on_the_examples() {
         let thetas = [1, 2, 3, 4, 5, 8];
         assert_eq!(
             rounded(thetas.map(|theta| working_set(&E1, theta))),

@@ -274,7 +274,7 @@ fn k0_leaves_frames_unclaimed() {
 }
 
 #[test]
-fn wsclock_on_the_example_string_alone_in_three_frames() {
+fn wsclock_alone_in_three_frames_forces_every_replacement() {
     let e1 = [1, 2, 3, 4, 1, 2, 5, 1, 2, 3, 4, 5];
     let program = Arc::new(Program::from_references("e1", e1.map(|page| (page, false))));
     let outcome = run(configuration(3, 1), &[program], "wsclock:theta=4");

@@ -276,7 +276,7 @@ mod tests {
     /// One object of 10 bytes is asked for every second time, one of 90 every fourth time. A cache
     /// of 10 bytes has room for the hits of the first.
     #[test]
-    fn bound_of_a_known_string() {
+    fn the_bound_of_a_known_string_is_that_worked_by_hand() {
         let requests: Vec<(u64, u64)> = (0..40)
             .flat_map(|turn| [(1, 10), if turn % 2 == 0 { (2, 90) } else { (100 + turn, 90) }])
             .collect();

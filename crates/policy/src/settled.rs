@@ -216,7 +216,7 @@ mod tests {
     /// The pages with their bits (`*`), and those that have not settled. 1 is touched again right
     /// after it came in, and 2 once it has settled. So 1 goes before 2.
     #[test]
-    fn worked_example() {
+    fn follows_the_worked_example() {
         let mut machine = Machine::<Settled<Clock>>::new("clock:settle=2", 3);
         let states = machine.trace(&[1, 1, 2, 3, 2, 4, 2, 5, 6], |machine| {
             let Settled { policy: _, window } = machine.policy();

@@ -159,7 +159,7 @@ fn without_hits_clocks_are_fifo() {
 
 /// `faults:victims` of the three example strings with 3, 4 and 4 frames.
 #[test]
-fn worked_examples() {
+fn policies_take_the_known_victims_on_the_examples() {
     let table = [
         ("fifo", "9:123412 | 15:12345123451 | 13:123456172"),
         ("lifo", "8:34534 | 9:45454 | 9:45678"),
@@ -235,7 +235,7 @@ fn worked_examples() {
 }
 
 #[test]
-fn longer_worked_examples() {
+fn policies_take_the_known_victims_on_a_longer_string() {
     let second = [1, 2, 3, 4, 5, 6, 4, 2, 7, 5, 1, 6, 3, 4, 8, 1, 2, 5];
     for (spec, expected) in [
         ("clock-pro:cold=2", "16:345617521638"),

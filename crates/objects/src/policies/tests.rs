@@ -165,7 +165,7 @@ fn requests(cache: &mut SizedCache, requests: &[(u32, u64)]) -> Vec<Access> {
 /// in 6 (0.17): it does not come in, and L is 0.17. So it has 0.33 the next time, and 2 goes for
 /// it. L is 0.2 then. Object 4 has 0.2 + 1/2 and comes in for 3; L is 0.33.
 #[test]
-fn gdsf_worked_example() {
+fn gdsf_follows_the_worked_example() {
     use Access::{Admitted, Hit, Passed};
     let mut cache = cache("gdsf", 10);
     let asked = requests(&mut cache, &[(1, 4), (1, 4), (2, 5), (3, 6), (3, 6), (4, 2), (1, 4)]);
@@ -177,7 +177,7 @@ fn gdsf_worked_example() {
 /// 20 bytes, 2 in the small queue. An object with two hits goes on to the main queue, one without
 /// becomes a ghost, and a ghost comes back into the main queue.
 #[test]
-fn s3_fifo_worked_example() {
+fn s3_fifo_follows_the_worked_example() {
     use Access::{Admitted, Hit};
     let mut cache = cache("s3-fifo", 20);
     let asked = requests(&mut cache, &[(1, 8), (1, 8), (1, 8), (2, 8), (3, 8), (2, 8), (4, 4), (5, 4)]);
@@ -189,7 +189,7 @@ fn s3_fifo_worked_example() {
 
 /// 200 bytes, 2 in the window. What is larger must have been used more often than what would go.
 #[test]
-fn w_tinylfu_worked_example() {
+fn w_tinylfu_follows_the_worked_example() {
     use Access::{Admitted, Hit, Passed};
     let mut cache = cache("w-tinylfu", 200);
     assert_eq!(requests(&mut cache, &[(1, 100), (1, 100), (2, 100)]), [Admitted, Hit, Admitted]);

@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn no_windows_when_switched_off() {
+    fn switched_off_it_opens_no_windows() {
         let mut ahead = ReadAhead::new(0);
         assert!((0..10).all(|page| ahead.fault(page).window == 1));
     }

@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn no_windows_when_switched_off() {
+    fn switched_off_it_opens_no_windows() {
         let mut around = ReadAround::new(0);
         around.was_used(3, true);
         assert!((0..100).all(|page| around.fault(page * 3) == (page * 3..page * 3 + 1)));

@@ -474,7 +474,7 @@ fn commands_to_virtual_disks_are_found_by_content() {
 
 /// A key and an offset are a place in an object. A row with a count of N stands for N requests.
 #[test]
-fn places_in_objects_and_counts() {
+fn an_offset_is_a_place_in_an_object_and_a_count_repeats_a_row() {
     let read = |log: &str, columns: &str| imported(log.as_bytes(), columns.parse().unwrap()).unwrap().0;
     let log = "a 4096 4097 r 1\nb 0 1 w 2\na 4096 1 r 0\n";
     let expected = vec![(1, false), (2, false), (OBJECT, true), (OBJECT, true)];

@@ -41,7 +41,7 @@ fn says_where(error: &Error) -> bool {
 }
 
 #[test]
-fn native_truncated_anywhere() {
+fn a_native_trace_cut_anywhere_says_where() {
     let whole = written(&program(), 3);
     for length in 0..whole.len() {
         let error = read(&whole[..length]).expect_err("shorter");
@@ -51,7 +51,7 @@ fn native_truncated_anywhere() {
 }
 
 #[test]
-fn pgtr_truncated_anywhere() {
+fn a_pgtr_trace_cut_anywhere_says_where() {
     let whole = pgtr(&program(), 1);
     read(&whole).unwrap();
     for length in 0..whole.len() {
@@ -75,7 +75,7 @@ fn a_trace_goes_on_in_the_next_compressed_file() {
 }
 
 #[test]
-fn compressed_truncated_anywhere() {
+fn a_compressed_trace_cut_anywhere_says_where() {
     let whole = pgtr(&program(), 1);
     for (name, bytes) in compressions(&whole) {
         assert!(read(&bytes).is_ok(), "{name}");
@@ -104,7 +104,7 @@ fn compressions(whole: &[u8]) -> [(&'static str, Vec<u8>); 4] {
 
 /// Every single bit: an error, or a bit that means nothing to zstd and the same content.
 #[test]
-fn native_with_any_bit_flipped() {
+fn a_flipped_bit_is_found_or_means_nothing() {
     let whole = written(&program(), 3);
     let checksum = read(&whole).unwrap();
     let mut harmless = 0;

@@ -30,7 +30,7 @@ fn shown(string: &Irim) -> String {
 }
 
 #[test]
-fn the_worked_example() {
+fn what_ends_stands_before_what_the_next_reference_begins() {
     // What ends at time 8 (b's use, with reference 7) stands before what reference 8 begins.
     let string = string(&references("a bw a aw b b b b a"), 3);
     assert_eq!(

@@ -37,7 +37,7 @@ fn shown(trace: &Trace) -> String {
 }
 
 #[test]
-fn worked_examples() {
+fn each_epoch_keeps_the_first_and_last_run_of_each_page() {
     for (string, window, expected) in [
         ("aabAb", 1, "abAb"),
         // One epoch: first and last of each. a's last takes the write of the one before it.

@@ -107,12 +107,12 @@ pub fn acme(references: &[u32], frames: usize, beta: f64, alpha: f64) -> Vec<Ste
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::verification_row;
+    use super::super::tests::outcomes_on_examples;
     use super::acme;
 
     #[test]
-    fn verification_table() {
-        let row = verification_row(|refs, frames| acme(refs, frames, 0.9, 0.02));
+    fn takes_the_known_victims_on_the_examples() {
+        let row = outcomes_on_examples(|refs, frames| acme(refs, frames, 0.9, 0.02));
         assert_eq!(row, "10:1234152 | 15:12345123452 | 10:345678");
     }
 }

@@ -79,14 +79,14 @@ pub(super) fn model(given: &Given<'_>, references: &[u32]) -> Vec<Step> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::verification_row;
+    use super::super::tests::outcomes_on_examples;
     use super::{AgingOptions, aging};
 
     #[test]
-    fn verification_table() {
+    fn takes_the_known_victims_on_the_examples() {
         let row = |start, max| {
             let options = AgingOptions { start, advance: 3, decline: Some(1), max };
-            verification_row(|refs, frames| aging(refs, frames, &options))
+            outcomes_on_examples(|refs, frames| aging(refs, frames, &options))
         };
         assert_eq!(row(2, 20), "10:1234531 | 15:12345123451 | 10:345678");
         assert_eq!(row(5, 64), "9:123412 | 15:12345123451 | 10:345678");

@@ -533,7 +533,7 @@ pub(super) fn model(given: &Given<'_>, references: &[u32]) -> Vec<Step> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{faults, outcome, verification_row};
+    use super::super::tests::{faults, outcome, outcomes_on_examples};
     use super::{AprOptions, Named, Search, Ties, apr};
 
     fn options(frames: usize) -> AprOptions {
@@ -548,20 +548,20 @@ mod tests {
     }
 
     #[test]
-    fn verification_table() {
-        let row = verification_row(|refs, frames| apr(refs, frames, &options(frames), |_| 0));
+    fn takes_the_known_victims_on_the_examples() {
+        let row = outcomes_on_examples(|refs, frames| apr(refs, frames, &options(frames), |_| 0));
         assert_eq!(row, "9:234523 | 11:3453453 | 10:345678");
     }
 
     #[test]
-    fn worked_example() {
+    fn follows_the_worked_example() {
         let options = AprOptions { decay: 0.5, ..options(3) };
         let steps = apr(&[1, 2, 3, 4, 1, 2, 3, 4, 1, 2, 3, 4], 3, &options, |_| 0);
         assert_eq!(outcome(&steps), "10:2342342");
     }
 
     #[test]
-    fn long_loop() {
+    fn keeps_part_of_a_loop() {
         let references: Vec<u32> = (0..1800).map(|time| time % 60).collect();
         assert_eq!(faults(&apr(&references, 40, &options(40), |_| 0)), 698);
     }

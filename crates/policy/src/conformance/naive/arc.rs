@@ -99,16 +99,16 @@ pub fn arc(references: &[u32], frames: usize) -> Vec<Step> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{THIRD, trace, verification_row};
+    use super::super::tests::{THIRD, outcomes_on_examples, trace};
     use super::{ArcModel, arc};
 
     #[test]
-    fn verification_table() {
-        assert_eq!(verification_row(arc), "10:1234531 | 15:12345123451 | 10:345678");
+    fn takes_the_known_victims_on_the_examples() {
+        assert_eq!(outcomes_on_examples(arc), "10:1234531 | 15:12345123451 | 10:345678");
     }
 
     #[test]
-    fn state_trace() {
+    fn goes_through_the_known_states() {
         let mut model = ArcModel::new(3);
         let lines = trace(THIRD, |page| (model.access(page), model.state()));
         let expected = "\

@@ -245,12 +245,12 @@ pub(super) fn model(given: &Given<'_>, references: &[u32]) -> Vec<Step> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::verification_row;
+    use super::super::tests::outcomes_on_examples;
     use super::cacheus;
 
     #[test]
-    fn verification_table() {
-        let row = verification_row(|refs, frames| cacheus(refs, frames, 1, 1));
+    fn takes_the_known_victims_on_the_examples() {
+        let row = outcomes_on_examples(|refs, frames| cacheus(refs, frames, 1, 1));
         assert_eq!(row, "8:34534 | 9:45454 | 10:456383");
     }
 }

@@ -126,19 +126,19 @@ pub fn car(references: &[u32], frames: usize, integer_ratio: bool) -> Vec<Step> 
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{THIRD, for_random_strings, trace, verification_row};
+    use super::super::tests::{THIRD, for_random_strings, outcomes_on_examples, trace};
     use super::{CarModel, car};
 
     #[test]
-    fn verification_table() {
+    fn takes_the_known_victims_on_the_examples() {
         for integer_ratio in [true, false] {
-            let row = verification_row(|refs, frames| car(refs, frames, integer_ratio));
+            let row = outcomes_on_examples(|refs, frames| car(refs, frames, integer_ratio));
             assert_eq!(row, "10:1234534 | 15:12345123451 | 10:345678");
         }
     }
 
     #[test]
-    fn state_trace() {
+    fn goes_through_the_known_states() {
         let mut model = CarModel::new(3, true);
         let lines = trace(THIRD, |page| (model.access(page), model.state()));
         let expected = "\

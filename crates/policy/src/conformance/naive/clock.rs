@@ -70,24 +70,25 @@ pub(super) fn model(given: &Given<'_>, references: &[u32]) -> Vec<Step> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{E1, SECOND, outcome, trace, verification_row};
+    use super::super::tests::{E1, SECOND, outcome, outcomes_on_examples, trace};
     use super::{ClockModel, clock};
 
     #[test]
-    fn verification_table() {
-        let rows = [false, true].map(|init| verification_row(|refs, frames| clock(refs, frames, init, init)));
+    fn takes_the_known_victims_on_the_examples() {
+        let rows =
+            [false, true].map(|init| outcomes_on_examples(|refs, frames| clock(refs, frames, init, init)));
         assert_eq!(rows[0], "10:1234512 | 15:12345123451 | 10:345678");
         assert_eq!(rows[1], "9:123412 | 15:12345123451 | 12:13425678");
     }
 
     #[test]
-    fn the_second_string() {
+    fn takes_the_known_victims_on_the_second_string() {
         assert_eq!(outcome(&clock(SECOND, 4, false, false)), "17:1235624751634");
         assert_eq!(outcome(&clock(SECOND, 4, true, true)), "16:123462571634");
     }
 
     #[test]
-    fn state_trace_init_0() {
+    fn goes_through_the_known_states_with_init_0() {
         let mut model = ClockModel::new(3, false, false);
         let lines = trace(E1, |page| (model.access(page), model.state()));
         let expected = "\
@@ -107,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn state_trace_init_1() {
+    fn goes_through_the_known_states_with_init_1() {
         let mut model = ClockModel::new(3, true, true);
         let lines = trace(E1, |page| (model.access(page), model.state()));
         let expected = "\

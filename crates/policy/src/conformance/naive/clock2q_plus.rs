@@ -86,12 +86,12 @@ pub(super) fn model(given: &Given<'_>, references: &[u32]) -> Vec<Step> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::verification_row;
+    use super::super::tests::outcomes_on_examples;
     use super::clock2q_plus;
 
     #[test]
-    fn verification_table() {
-        let row = verification_row(|refs, frames| clock2q_plus(refs, frames, 2, 1, frames / 2));
+    fn takes_the_known_victims_on_the_examples() {
+        let row = outcomes_on_examples(|refs, frames| clock2q_plus(refs, frames, 2, 1, frames / 2));
         assert_eq!(row, "10:1234153 | 12:12341251 | 10:345678");
     }
 }

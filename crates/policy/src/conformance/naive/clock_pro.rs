@@ -478,7 +478,7 @@ pub(super) fn model(given: &Given<'_>, references: &[u32]) -> Vec<Step> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{E1, E2, SECOND, for_random_strings, outcome, trace, verification_row};
+    use super::super::tests::{E1, E2, SECOND, for_random_strings, outcome, outcomes_on_examples, trace};
     use super::{ClockProModel, ClockProOptions, ReferencedNotInTest, TestEnd, Warm, clock_pro};
 
     /// The trace lines, which put a bar before the state.
@@ -488,15 +488,15 @@ mod tests {
     }
 
     #[test]
-    fn verification_table() {
+    fn takes_the_known_victims_on_the_examples() {
         for options in [ClockProOptions::fixed(1), ClockProOptions::default()] {
-            let row = verification_row(|refs, frames| clock_pro(refs, frames, &options));
+            let row = outcomes_on_examples(|refs, frames| clock_pro(refs, frames, &options));
             assert_eq!(row, "8:34534 | 9:45454 | 9:45678");
         }
     }
 
     #[test]
-    fn state_trace_of_the_first_string() {
+    fn goes_through_the_known_states_of_the_first_string() {
         let expected = "\
 1 F [] | H1<hot<cold<test | m_c=1 hot=1 cold=0 non=0
 2 F [] | H1<hot<cold<test H2 | m_c=1 hot=2 cold=0 non=0
@@ -514,7 +514,7 @@ mod tests {
     }
 
     #[test]
-    fn state_trace_of_the_second_string() {
+    fn goes_through_the_known_states_of_the_second_string() {
         let expected = "\
 1 F [] | H1<hot<cold<test | m_c=2 hot=1 cold=0 non=0
 2 F [] | H1<hot<cold<test H2 | m_c=2 hot=2 cold=0 non=0

@@ -64,12 +64,12 @@ pub(super) fn model(given: &Given<'_>, references: &[u32]) -> Vec<Step> {
 #[cfg(test)]
 mod tests {
     use super::super::lru;
-    use super::super::tests::{for_random_strings, verification_row};
+    use super::super::tests::{for_random_strings, outcomes_on_examples};
     use super::{DipVariant, dip};
 
     #[test]
-    fn verification_table() {
-        let row = verification_row(|refs, frames| dip(refs, frames, DipVariant::Bip, 32, 1));
+    fn takes_the_known_victims_on_the_examples() {
+        let row = outcomes_on_examples(|refs, frames| dip(refs, frames, DipVariant::Bip, 32, 1));
         assert_eq!(row, "8:34534 | 9:45454 | 9:45678");
     }
 

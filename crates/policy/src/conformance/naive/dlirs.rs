@@ -106,12 +106,12 @@ pub(super) fn model(given: &Given<'_>, references: &[u32]) -> Vec<Step> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::verification_row;
+    use super::super::tests::outcomes_on_examples;
     use super::dlirs;
 
     #[test]
-    fn verification_table() {
-        let row = verification_row(|refs, frames| dlirs(refs, frames, 2));
+    fn takes_the_known_victims_on_the_examples() {
+        let row = outcomes_on_examples(|refs, frames| dlirs(refs, frames, 2));
         assert_eq!(row, "9:234523 | 11:3453453 | 10:345678");
     }
 }

@@ -102,7 +102,7 @@ pub(super) fn model(given: &Given<'_>, references: &[u32]) -> Vec<Step> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{faults, verification_row};
+    use super::super::tests::{faults, outcomes_on_examples};
     use super::{EelruOptions, eelru};
 
     fn defaults(frames: usize) -> EelruOptions {
@@ -115,13 +115,13 @@ mod tests {
     }
 
     #[test]
-    fn verification_table() {
-        let row = verification_row(|refs, frames| eelru(refs, frames, &defaults(frames)));
+    fn takes_the_known_victims_on_the_examples() {
+        let row = outcomes_on_examples(|refs, frames| eelru(refs, frames, &defaults(frames)));
         assert_eq!(row, "8:14323 | 8:1543 | 10:345678");
     }
 
     #[test]
-    fn a_loop() {
+    fn keeps_part_of_a_loop() {
         let string: Vec<u32> = (0..30).flat_map(|_| 0..60).collect();
         assert_eq!(faults(&eelru(&string, 40, &defaults(40))), 760);
     }

@@ -57,12 +57,12 @@ pub(super) fn model(given: &Given<'_>, references: &[u32]) -> Vec<Step> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::verification_row;
+    use super::super::tests::outcomes_on_examples;
     use super::{FbrOptions, fbr};
 
     #[test]
-    fn verification_table() {
-        let row = verification_row(|refs, frames| {
+    fn takes_the_known_victims_on_the_examples() {
+        let row = outcomes_on_examples(|refs, frames| {
             let old = (frames * 3).div_ceil(5).max(1);
             fbr(refs, frames, &FbrOptions { new: frames / 4, old, max_average: 100 })
         });

@@ -21,16 +21,16 @@ pub fn fifo(references: &[u32], frames: usize) -> Vec<Step> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{E1, faults, verification_row};
+    use super::super::tests::{E1, faults, outcomes_on_examples};
     use super::fifo;
 
     #[test]
-    fn verification_table() {
-        assert_eq!(verification_row(fifo), "9:123412 | 15:12345123451 | 13:123456172");
+    fn takes_the_known_victims_on_the_examples() {
+        assert_eq!(outcomes_on_examples(fifo), "9:123412 | 15:12345123451 | 13:123456172");
     }
 
     #[test]
-    fn belady_anomaly() {
+    fn shows_beladys_anomaly() {
         let by_size: Vec<usize> = (1..=5).map(|frames| faults(&fifo(E1, frames))).collect();
         assert_eq!(by_size, [12, 12, 9, 10, 5]);
     }

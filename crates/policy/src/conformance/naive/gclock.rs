@@ -32,12 +32,12 @@ pub fn gclock(references: &[u32], frames: usize, init: u64, increment: u64, max:
 #[cfg(test)]
 mod tests {
     use super::super::clock;
-    use super::super::tests::{for_random_strings, verification_row};
+    use super::super::tests::{for_random_strings, outcomes_on_examples};
     use super::gclock;
 
     #[test]
-    fn verification_table() {
-        let row = verification_row(|refs, frames| gclock(refs, frames, 1, 1, 7));
+    fn takes_the_known_victims_on_the_examples() {
+        let row = outcomes_on_examples(|refs, frames| gclock(refs, frames, 1, 1, 7));
         assert_eq!(row, "9:123412 | 15:12345123451 | 11:3425678");
     }
 

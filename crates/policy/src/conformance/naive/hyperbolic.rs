@@ -56,12 +56,12 @@ pub(super) fn model(given: &Given<'_>, references: &[u32]) -> Vec<Step> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::verification_row;
+    use super::super::tests::outcomes_on_examples;
     use super::hyperbolic;
 
     #[test]
-    fn verification_table() {
-        let row = verification_row(|refs, frames| hyperbolic(refs, frames, 64, 1));
+    fn takes_the_known_victims_on_the_examples() {
+        let row = outcomes_on_examples(|refs, frames| hyperbolic(refs, frames, 64, 1));
         assert_eq!(row, "10:1234512 | 15:12345123451 | 10:345678");
     }
 }

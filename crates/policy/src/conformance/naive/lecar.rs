@@ -68,12 +68,12 @@ pub(super) fn model(given: &Given<'_>, references: &[u32]) -> Vec<Step> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::verification_row;
+    use super::super::tests::outcomes_on_examples;
     use super::lecar;
 
     #[test]
-    fn verification_table() {
-        let row = verification_row(|refs, frames| {
+    fn takes_the_known_victims_on_the_examples() {
+        let row = outcomes_on_examples(|refs, frames| {
             lecar(refs, frames, 0.45, 0.005_f64.powf(1.0 / frames as f64), 1)
         });
         assert_eq!(row, "10:1234534 | 15:12345123451 | 10:345678");

@@ -160,13 +160,13 @@ pub(super) fn model(given: &Given<'_>, references: &[u32]) -> Vec<Step> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::verification_row;
+    use super::super::tests::outcomes_on_examples;
     use super::{LhdOptions, lhd};
 
     #[test]
-    fn verification_table() {
+    fn takes_the_known_victims_on_the_examples() {
         let options = LhdOptions { sample: 32, interval: 1 << 20, ages: 20_000, span: 100.0, seed: 1 };
-        let row = verification_row(|refs, frames| lhd(refs, frames, &options));
+        let row = outcomes_on_examples(|refs, frames| lhd(refs, frames, &options));
         assert_eq!(row, "9:243534 | 15:12345123451 | 10:345678");
     }
 }

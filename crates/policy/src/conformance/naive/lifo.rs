@@ -21,11 +21,11 @@ pub fn lifo(references: &[u32], frames: usize) -> Vec<Step> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::verification_row;
+    use super::super::tests::outcomes_on_examples;
     use super::lifo;
 
     #[test]
-    fn verification_table() {
-        assert_eq!(verification_row(lifo), "8:34534 | 9:45454 | 9:45678");
+    fn takes_the_known_victims_on_the_examples() {
+        assert_eq!(outcomes_on_examples(lifo), "8:34534 | 9:45454 | 9:45678");
     }
 }

@@ -82,17 +82,17 @@ fn evict(clock: &mut Vec<Page>, stacks: &mut Vec<Stack>) -> u32 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{outcome, verification_row};
+    use super::super::tests::{outcome, outcomes_on_examples};
     use super::lifo_plus;
 
     #[test]
-    fn verification_table() {
-        let row = verification_row(|refs, frames| lifo_plus(refs, frames, |_| 0));
+    fn takes_the_known_victims_on_the_examples() {
+        let row = outcomes_on_examples(|refs, frames| lifo_plus(refs, frames, |_| 0));
         assert_eq!(row, "9:234523 | 11:3453453 | 10:345678");
     }
 
     #[test]
-    fn worked_example() {
+    fn follows_the_worked_example() {
         let steps = lifo_plus(&[1, 2, 3, 4, 5, 4, 3, 6, 6, 5, 7, 8], 5, |_| 0);
         assert_eq!(outcome(&steps), "8:246");
     }

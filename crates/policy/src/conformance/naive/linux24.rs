@@ -51,12 +51,12 @@ pub(super) fn model(given: &Given<'_>, references: &[u32]) -> Vec<Step> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::verification_row;
+    use super::super::tests::outcomes_on_examples;
     use super::linux24;
 
     #[test]
-    fn verification_table() {
-        let row = verification_row(|refs, frames| linux24(refs, frames, 2 * frames / 3));
+    fn takes_the_known_victims_on_the_examples() {
+        let row = outcomes_on_examples(|refs, frames| linux24(refs, frames, 2 * frames / 3));
         assert_eq!(row, "10:1234534 | 15:12345123451 | 10:345678");
     }
 }

@@ -151,19 +151,19 @@ pub(super) fn model(given: &Given<'_>, references: &[u32]) -> Vec<Step> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{THIRD, for_random_strings, outcome, trace, verification_row};
+    use super::super::tests::{THIRD, for_random_strings, outcome, outcomes_on_examples, trace};
     use super::{LirsModel, Status, lirs};
 
     #[test]
-    fn verification_table() {
-        let rows =
-            [1, 2].map(|hir_frames| verification_row(|refs, frames| lirs(refs, frames, hir_frames, None)));
+    fn takes_the_known_victims_on_the_examples() {
+        let rows = [1, 2]
+            .map(|hir_frames| outcomes_on_examples(|refs, frames| lirs(refs, frames, hir_frames, None)));
         assert_eq!(rows[0], "8:34534 | 9:45454 | 9:45678");
         assert_eq!(rows[1], "9:234523 | 11:3453453 | 10:345678");
     }
 
     #[test]
-    fn state_trace() {
+    fn goes_through_the_known_states() {
         let mut model = LirsModel::new(3, 1, None);
         let lines = trace(THIRD, |page| (model.access(page), model.state()));
         let expected = "\
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn the_bound_on_s_acts() {
+    fn the_bound_on_s_drops_a_page_that_is_not_resident() {
         let mut model = LirsModel::new(3, 1, Some(4));
         for &page in THIRD {
             model.access(page);

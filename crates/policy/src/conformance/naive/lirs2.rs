@@ -72,12 +72,12 @@ pub(super) fn model(given: &Given<'_>, references: &[u32]) -> Vec<Step> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::verification_row;
+    use super::super::tests::outcomes_on_examples;
     use super::lirs2;
 
     #[test]
-    fn verification_table() {
-        let row = verification_row(|refs, frames| lirs2(refs, frames, 1));
+    fn takes_the_known_victims_on_the_examples() {
+        let row = outcomes_on_examples(|refs, frames| lirs2(refs, frames, 1));
         assert_eq!(row, "8:34534 | 9:45454 | 9:45678");
     }
 }

@@ -40,12 +40,12 @@ pub fn lrfu(references: &[u32], frames: usize, lambda: f64, retain: bool) -> Vec
 #[cfg(test)]
 mod tests {
     use super::super::lru;
-    use super::super::tests::{for_random_strings, verification_row};
+    use super::super::tests::{for_random_strings, outcomes_on_examples};
     use super::lrfu;
 
     #[test]
-    fn verification_table() {
-        let row = |lambda| verification_row(|refs, frames| lrfu(refs, frames, lambda, false));
+    fn takes_the_known_victims_on_the_examples() {
+        let row = |lambda| outcomes_on_examples(|refs, frames| lrfu(refs, frames, lambda, false));
         assert_eq!(row(0.001), "10:1234534 | 15:12345123451 | 10:345678");
         assert_eq!(row(0.5), "10:1234512 | 15:12345123451 | 10:345678");
     }

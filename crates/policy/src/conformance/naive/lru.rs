@@ -25,22 +25,22 @@ pub fn lru(references: &[u32], frames: usize) -> Vec<Step> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{E1, SECOND, faults, outcome, verification_row};
+    use super::super::tests::{E1, SECOND, faults, outcome, outcomes_on_examples};
     use super::lru;
 
     #[test]
-    fn verification_table() {
-        assert_eq!(verification_row(lru), "10:1234512 | 15:12345123451 | 10:345678");
+    fn takes_the_known_victims_on_the_examples() {
+        assert_eq!(outcomes_on_examples(lru), "10:1234512 | 15:12345123451 | 10:345678");
     }
 
     #[test]
-    fn the_first_string_by_size() {
+    fn takes_the_known_faults_at_every_size() {
         let by_size: Vec<usize> = (1..=5).map(|frames| faults(&lru(E1, frames))).collect();
         assert_eq!(by_size, [12, 12, 10, 8, 5]);
     }
 
     #[test]
-    fn the_second_string() {
+    fn takes_the_known_victims_on_the_second_string() {
         assert_eq!(outcome(&lru(SECOND, 4)), "17:1235642751634");
     }
 }

@@ -103,14 +103,14 @@ pub(super) fn model(given: &Given<'_>, references: &[u32]) -> Vec<Step> {
 #[cfg(test)]
 mod tests {
     use super::super::lru;
-    use super::super::tests::{for_random_strings, verification_row};
+    use super::super::tests::{for_random_strings, outcomes_on_examples};
     use super::{LruKOptions, lru_k};
 
     const LRU_2: LruKOptions = LruKOptions { k: 2, crp: 0, rip: u64::MAX, blocks: usize::MAX };
 
     #[test]
-    fn verification_table() {
-        let row = |options| verification_row(|refs, frames| lru_k(refs, frames, &options));
+    fn takes_the_known_victims_on_the_examples() {
+        let row = |options| outcomes_on_examples(|refs, frames| lru_k(refs, frames, &options));
         assert_eq!(row(LRU_2), "10:1234534 | 15:12345123451 | 10:345678");
         assert_eq!(row(LruKOptions { crp: 1, ..LRU_2 }), "10:1234513 | 15:12345123451 | 10:345678");
     }

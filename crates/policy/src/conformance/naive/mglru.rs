@@ -82,12 +82,12 @@ pub(super) fn model(given: &Given<'_>, references: &[u32]) -> Vec<Step> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::verification_row;
+    use super::super::tests::outcomes_on_examples;
     use super::mglru;
 
     #[test]
-    fn verification_table() {
-        let row = verification_row(|refs, frames| mglru(refs, frames, 2, false));
+    fn takes_the_known_victims_on_the_examples() {
+        let row = outcomes_on_examples(|refs, frames| mglru(refs, frames, 2, false));
         assert_eq!(row, "10:1234512 | 15:12345123451 | 11:1345678");
     }
 }

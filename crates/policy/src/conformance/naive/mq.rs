@@ -79,12 +79,12 @@ pub(super) fn model(given: &Given<'_>, references: &[u32]) -> Vec<Step> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::verification_row;
+    use super::super::tests::outcomes_on_examples;
     use super::{MqOptions, mq};
 
     #[test]
-    fn verification_table() {
-        let row = verification_row(|refs, frames| {
+    fn takes_the_known_victims_on_the_examples() {
+        let row = outcomes_on_examples(|refs, frames| {
             mq(refs, frames, &MqOptions { queues: 8, life: 4 * frames as u64, history: 4 * frames })
         });
         assert_eq!(row, "10:1234512 | 15:12345123451 | 10:345678");

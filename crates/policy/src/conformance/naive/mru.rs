@@ -26,11 +26,11 @@ pub fn mru(references: &[u32], frames: usize) -> Vec<Step> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::verification_row;
+    use super::super::tests::outcomes_on_examples;
     use super::mru;
 
     #[test]
-    fn verification_table() {
-        assert_eq!(verification_row(mru), "7:3212 | 7:432 | 13:126172131");
+    fn takes_the_known_victims_on_the_examples() {
+        assert_eq!(outcomes_on_examples(mru), "7:3212 | 7:432 | 13:126172131");
     }
 }

@@ -94,21 +94,21 @@ pub fn opt_all_sizes(references: &[u32]) -> Vec<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{E1, E2, E3, SECOND, faults, outcome, verification_row};
+    use super::super::tests::{E1, E2, E3, SECOND, faults, outcome, outcomes_on_examples};
     use super::{opt, opt_all_sizes};
 
     #[test]
-    fn verification_table() {
-        assert_eq!(verification_row(opt), "7:3412 | 7:431 | 9:45671");
+    fn takes_the_known_victims_on_the_examples() {
+        assert_eq!(outcomes_on_examples(opt), "7:3412 | 7:431 | 9:45671");
     }
 
     #[test]
-    fn the_second_string() {
+    fn takes_the_known_victims_on_the_second_string() {
         assert_eq!(outcome(&opt(SECOND, 4)), "11:3127641");
     }
 
     #[test]
-    fn all_sizes_of_the_examples() {
+    fn one_pass_takes_the_known_faults_at_every_size() {
         assert_eq!(opt_all_sizes(E1), [12, 9, 7, 6, 5]);
         assert_eq!(opt_all_sizes(E3), [20, 14, 10, 9, 8, 8, 8, 8]);
         assert_eq!(opt_all_sizes(&[]), []);

@@ -26,12 +26,12 @@ pub fn random(references: &[u32], frames: usize, seed: u64) -> Vec<Step> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::verification_row;
+    use super::super::tests::outcomes_on_examples;
     use super::random;
 
     #[test]
-    fn verification_table() {
-        let row = verification_row(|refs, frames| random(refs, frames, 1));
+    fn takes_the_known_victims_on_the_examples() {
+        let row = outcomes_on_examples(|refs, frames| random(refs, frames, 1));
         assert_eq!(row, "10:2324254 | 8:3542 | 11:3542872");
     }
 }

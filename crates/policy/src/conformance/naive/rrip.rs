@@ -76,12 +76,12 @@ pub(super) fn model(given: &Given<'_>, references: &[u32]) -> Vec<Step> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::verification_row;
+    use super::super::tests::outcomes_on_examples;
     use super::{RripVariant, rrip};
 
     #[test]
-    fn verification_table() {
-        let row = |variant| verification_row(|refs, frames| rrip(refs, frames, variant, 3, 1));
+    fn takes_the_known_victims_on_the_examples() {
+        let row = |variant| outcomes_on_examples(|refs, frames| rrip(refs, frames, variant, 3, 1));
         assert_eq!(row(RripVariant::Srrip), "10:1234534 | 15:12345123451 | 10:345678");
         assert_eq!(row(RripVariant::Brrip), "9:141514 | 9:15151 | 9:35678");
     }

@@ -61,12 +61,12 @@ pub(super) fn model(given: &Given<'_>, references: &[u32]) -> Vec<Step> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::verification_row;
+    use super::super::tests::outcomes_on_examples;
     use super::s3_fifo;
 
     #[test]
-    fn verification_table() {
-        let row = verification_row(|refs, frames| s3_fifo(refs, frames, (frames / 10).max(1), 1));
+    fn takes_the_known_victims_on_the_examples() {
+        let row = outcomes_on_examples(|refs, frames| s3_fifo(refs, frames, (frames / 10).max(1), 1));
         assert_eq!(row, "10:1234534 | 12:12345121 | 11:2345678");
     }
 }

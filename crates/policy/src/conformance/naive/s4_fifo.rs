@@ -103,13 +103,13 @@ pub(super) fn model(given: &Given<'_>, references: &[u32]) -> Vec<Step> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::verification_row;
+    use super::super::tests::outcomes_on_examples;
     use super::{S4FifoOptions, s4_fifo};
 
     /// That of S3-FIFO.
     #[test]
-    fn verification_table() {
-        let row = verification_row(|refs, frames| {
+    fn takes_the_known_victims_on_the_examples() {
+        let row = outcomes_on_examples(|refs, frames| {
             let options = S4FifoOptions { small: 1, skip: 0, hits: 2, ghosts: frames - 1, ghost_hits: 0 };
             s4_fifo(refs, frames, &options)
         });

@@ -157,11 +157,11 @@ pub(super) fn model(given: &Given<'_>, references: &[u32]) -> Vec<Step> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::verification_row;
+    use super::super::tests::outcomes_on_examples;
     use super::{SeqOptions, seq};
 
     #[test]
-    fn verification_table() {
+    fn takes_the_known_victims_on_the_examples() {
         let deleting = "8:34514 | 10:451232 | 9:45678";
         for (truncate, lru, expected) in [
             (true, true, "8:34514 | 9:42343 | 9:45672"),
@@ -170,7 +170,7 @@ mod tests {
             (false, false, deleting),
         ] {
             let options = SeqOptions { length: 3, faults: 2, distance: 1, lru, truncate };
-            let row = verification_row(|refs, frames| seq(refs, frames, &options, |_| 0));
+            let row = outcomes_on_examples(|refs, frames| seq(refs, frames, &options, |_| 0));
             assert_eq!(row, expected);
         }
     }

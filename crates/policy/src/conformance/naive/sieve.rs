@@ -35,11 +35,11 @@ pub fn sieve(references: &[u32], frames: usize) -> Vec<Step> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::verification_row;
+    use super::super::tests::outcomes_on_examples;
     use super::sieve;
 
     #[test]
-    fn verification_table() {
-        assert_eq!(verification_row(sieve), "10:1234512 | 15:12345123451 | 10:345678");
+    fn takes_the_known_victims_on_the_examples() {
+        assert_eq!(outcomes_on_examples(sieve), "10:1234512 | 15:12345123451 | 10:345678");
     }
 }

@@ -23,7 +23,7 @@ pub(super) fn outcome(steps: &[Step]) -> String {
 }
 
 /// A policy's outcomes on the example strings.
-pub(super) fn verification_row(policy: impl Fn(&[u32], usize) -> Vec<Step>) -> String {
+pub(super) fn outcomes_on_examples(policy: impl Fn(&[u32], usize) -> Vec<Step>) -> String {
     [(E1, 3), (E2, 4), (E3, 4)].map(|(references, frames)| outcome(&policy(references, frames))).join(" | ")
 }
 

@@ -57,18 +57,19 @@ pub(super) fn model(given: &Given<'_>, references: &[u32]) -> Vec<Step> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{outcome, verification_row};
+    use super::super::tests::{outcome, outcomes_on_examples};
     use super::two_q;
 
     #[test]
-    fn verification_table() {
-        let row =
-            verification_row(|refs, frames| two_q(refs, frames, (frames / 4).max(1), (frames / 2).max(1)));
+    fn takes_the_known_victims_on_the_examples() {
+        let row = outcomes_on_examples(|refs, frames| {
+            two_q(refs, frames, (frames / 4).max(1), (frames / 2).max(1))
+        });
         assert_eq!(row, "11:12314513 | 12:12341251 | 12:12345672");
     }
 
     #[test]
-    fn the_longer_example() {
+    fn takes_the_known_victims_on_a_longer_string() {
         let string = [1, 2, 3, 4, 5, 1, 6, 2, 1, 7, 3, 2];
         assert_eq!(outcome(&two_q(&string, 4, 1, 2)), "10:123456");
     }

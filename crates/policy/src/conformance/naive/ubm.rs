@@ -123,12 +123,12 @@ pub(super) fn model(given: &Given<'_>, references: &[u32]) -> Vec<Step> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::verification_row;
+    use super::super::tests::outcomes_on_examples;
     use super::{UbmOptions, ubm};
 
     #[test]
-    fn verification_table() {
-        let row = verification_row(|refs, frames| {
+    fn takes_the_known_victims_on_the_examples() {
+        let row = outcomes_on_examples(|refs, frames| {
             let options = UbmOptions { sequence: 3, segment: (frames / 8).max(1), decay: 0.999 };
             ubm(refs, frames, &options, |_| 0)
         });

@@ -90,12 +90,12 @@ pub(super) fn model(given: &Given<'_>, references: &[u32]) -> Vec<Step> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::verification_row;
+    use super::super::tests::outcomes_on_examples;
     use super::{WTinyLfuOptions, w_tinylfu};
 
     #[test]
-    fn verification_table() {
-        let row = verification_row(|refs, frames| {
+    fn takes_the_known_victims_on_the_examples() {
+        let row = outcomes_on_examples(|refs, frames| {
             let window = (frames / 100).max(1);
             let options =
                 WTinyLfuOptions { window, protected: (frames - window) * 4 / 5, sample: 10 * frames as u64 };

@@ -152,7 +152,7 @@ mod tests {
 
     /// Each page with its age; `*` marks a set bit, brackets the hand.
     #[test]
-    fn worked_example() {
+    fn follows_the_worked_example() {
         let mut machine = Machine::<Aging>::new("aging", 3);
         let states = machine.trace(&[1, 2, 3, 1, 4, 3, 5], |machine| {
             let aging = machine.policy();

@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn worked_example() {
+    fn follows_the_worked_example() {
         let mut machine = Machine::<Fbr>::new("fbr:old=2", 4);
         let states = machine.trace(&[1, 2, 3, 4, 4, 1, 3, 5, 6], state);
         assert_eq!(

@@ -138,7 +138,7 @@ mod tests {
 
     /// Each page with its counter; brackets mark the hand.
     #[test]
-    fn worked_example() {
+    fn follows_the_worked_example() {
         let mut machine = Machine::<GClock>::new("gclock", 3);
         let states = machine.trace(&[E1, &[5, 1]].concat(), |machine| {
             let gclock = machine.policy();
@@ -171,7 +171,7 @@ mod tests {
 
     /// The same, by bits: `*` marks one.
     #[test]
-    fn worked_example_by_bits() {
+    fn follows_the_worked_example_by_bits() {
         let mut machine = Machine::<GClockBits>::new("gclock:init=0", 3);
         let states = machine.trace(&[1, 2, 3, 1, 1, 4, 1, 5, 1, 6], |machine| {
             let gclock = machine.policy();

@@ -173,7 +173,7 @@ mod tests {
 
     /// Pages by place with references and the time since they came in.
     #[test]
-    fn worked_example() {
+    fn follows_the_worked_example() {
         let mut machine = Machine::<Hyperbolic>::new("hyperbolic", 3);
         let states = machine.trace(&[1, 1, 1, 2, 3, 4, 2, 5], |machine| {
             let policy = machine.policy();

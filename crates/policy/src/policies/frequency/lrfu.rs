@@ -186,7 +186,7 @@ mod tests {
 
     /// Values as of the last reference of each page, which halve with every reference.
     #[test]
-    fn worked_example() {
+    fn follows_the_worked_example() {
         let mut machine = Machine::<Lrfu>::new("lrfu:lambda=1", 2);
         let states = machine.trace(&[1, 1, 2, 1, 3], |machine| {
             let entries = machine.policy().entries.iter().filter(|(_, entry)| entry.resident);

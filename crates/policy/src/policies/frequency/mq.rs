@@ -190,7 +190,7 @@ mod tests {
     /// `Q0 | Q1 | Q2 | Qout`, oldest first, each page with its count; pages sink after 4
     /// references.
     #[test]
-    fn worked_example() {
+    fn follows_the_worked_example() {
         let mut machine = Machine::<Mq>::new("mq:life=2", 2);
         let states = machine.trace(&[1, 1, 1, 1, 2, 3, 2, 4, 5, 1], |machine| {
             let mq = machine.policy();

@@ -199,7 +199,7 @@ mod tests {
 
     /// `window | probation | protected`, oldest first, each page with its frequency.
     #[test]
-    fn worked_example() {
+    fn follows_the_worked_example() {
         let mut machine = Machine::<WTinyLfu>::new("w-tinylfu", 3);
         let states = machine.trace(&[1, 2, 3, 4, 3, 3, 5, 3], |machine| {
             let policy = machine.policy();

@@ -438,7 +438,7 @@ mod tests {
     /// S and Q with counts, `*` for a demoted page, then the histories, `+` for a new page, and the
     /// frames meant for S.
     #[test]
-    fn worked_example() {
+    fn follows_the_worked_example() {
         let mut machine = Machine::<Cacheus>::new("cacheus", 4);
         let states = machine.trace(&[1, 2, 3, 4, 2, 5, 3, 6, 7, 5, 1], |machine| {
             let cacheus = machine.policy();

@@ -177,7 +177,7 @@ mod tests {
 
     /// From the LRU end to the MRU end.
     #[test]
-    fn worked_example() {
+    fn follows_the_worked_example() {
         let mut machine = Machine::<Dip>::new("dip:variant=lip", 3);
         let states = machine.trace(&[1, 2, 3, 1, 4, 5, 5, 6], |machine| {
             let pages = machine.policy().resident.iter(STACK).map(|page| page.to_string());

@@ -237,7 +237,7 @@ mod tests {
 
     /// Resident pages by recency with their counts, the histories, and w_LRU.
     #[test]
-    fn worked_example() {
+    fn follows_the_worked_example() {
         let mut machine = Machine::<LeCar>::new("lecar:discount=1,rate=1", 2);
         let states = machine.trace(&[1, 2, 1, 2, 2, 3, 1, 3], |machine| {
             let lecar = machine.policy();

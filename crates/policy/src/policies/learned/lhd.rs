@@ -368,7 +368,7 @@ mod tests {
     /// class 0: it had no hit before), 0 and 1 (in class 15: two hits at age 0 before, or one), and
     /// 0 (in class 3: the hit before was at age 1 of 8). All counts are multiplied by 0.9.
     #[test]
-    fn worked_example() {
+    fn follows_the_worked_example() {
         let mut machine = Machine::<Lhd>::new("lhd:ages=8,interval=6,span=0", 2);
         for page in [1, 1, 1, 2, 1, 1] {
             machine.access(page);

@@ -196,7 +196,7 @@ mod tests {
 
     /// Each page with its RRPV by frame.
     #[test]
-    fn worked_example() {
+    fn follows_the_worked_example() {
         let mut machine = Machine::<Rrip>::new("rrip", 3);
         let states = machine.trace(&[1, 2, 3, 1, 4, 5, 2, 6], |machine| {
             let rrip = machine.policy();

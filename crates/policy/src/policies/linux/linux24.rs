@@ -149,7 +149,7 @@ mod tests {
 
     /// `active | inactive`, tails first; `*` marks a set bit.
     #[test]
-    fn worked_example() {
+    fn follows_the_worked_example() {
         let mut machine = Machine::<Linux24>::new("linux24", 3);
         let states = machine.trace(&[1, 2, 3, 1, 2, 4, 2, 5, 4, 5, 6], |machine| {
             let show = |page| if machine.is_referenced(page) { format!("{page}*") } else { page.to_string() };

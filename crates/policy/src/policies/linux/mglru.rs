@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn worked_example() {
+    fn follows_the_worked_example() {
         let states = states("mglru", 3, &[1, 2, 3, 1, 4, 1, 5, 1, 6, 1, 7, 8, 9, 2, 1]);
         assert_eq!(
             states,

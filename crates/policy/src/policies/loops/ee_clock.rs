@@ -683,7 +683,7 @@ mod tests {
     }
 
     #[test]
-    fn worked_example() {
+    fn follows_the_worked_example() {
         let mut machine = Machine::<EeClock>::new("ee-clock:parts=2,reach=4", 4);
         let states = machine.trace(&[1, 2, 3, 1, 4, 5, 2, 6, 7, 8, 9], show);
         assert_eq!(
@@ -723,7 +723,7 @@ mod tests {
     /// A pager may ask for victims while few pages are in memory, so that all of them are of the
     /// newest generation. One that left and comes back there keeps its place.
     #[test]
-    fn few_pages_in_a_large_memory() {
+    fn every_step_is_sound_with_few_pages_in_a_large_memory() {
         for seed in 0..50 {
             let mut machine = Machine::<EeClock>::new("ee-clock:parts=2", 160);
             let mut random = SplitMix64::new(seed);

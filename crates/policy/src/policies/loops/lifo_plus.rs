@@ -228,7 +228,7 @@ mod tests {
 
     /// The stack from the top down, `*` for a bit and `<` for the pointer.
     #[test]
-    fn worked_example() {
+    fn follows_the_worked_example() {
         let mut machine = Machine::<LifoPlus>::new("lifo-plus", 5);
         let states = machine.trace(&[1, 2, 3, 4, 5, 4, 3, 6, 6, 5, 7, 8], |machine| {
             let LifoPlus { lists, flags, .. } = machine.policy();

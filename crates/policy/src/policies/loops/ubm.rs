@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn worked_example() {
+    fn follows_the_worked_example() {
         let mut machine = Machine::<Ubm>::new("ubm", 4);
         let states = machine.trace(&[1, 2, 3, 4, 5, 1, 2, 9, 2, 9, 7, 8], state);
         assert_eq!(

@@ -136,7 +136,7 @@ mod tests {
 
     /// `T1 | T2 | B1 | B2, p` after each reference, oldest pages first.
     #[test]
-    fn worked_example() {
+    fn follows_the_worked_example() {
         let mut machine = Machine::<Arc>::new("arc", 3);
         let states = machine.trace(&[1, 2, 3, 1, 4, 2, 5, 1, 6, 3, 2, 4], |machine| {
             let arc = machine.policy();

@@ -162,7 +162,7 @@ mod tests {
 
     /// `T1 | T2 | B1 | B2, p` after each reference; `*` marks a set bit.
     #[test]
-    fn worked_example() {
+    fn follows_the_worked_example() {
         let mut machine = Machine::<Car>::new("car", 3);
         let states = [1, 2, 3, 1, 4, 2, 5, 1, 6, 3, 2, 4].map(|page| {
             machine.access(page);

@@ -100,7 +100,7 @@ mod tests {
 
     /// The textbook trace: brackets mark the hand, `*` a set bit.
     #[test]
-    fn second_chance_step_by_step() {
+    fn follows_the_worked_example() {
         let mut machine = Machine::<super::Clock>::new("clock:init=1", 3);
         let states: Vec<String> = E1
             .iter()

@@ -171,7 +171,7 @@ mod tests {
 
     /// `window | rest of the small queue | clock | ghosts`, oldest first, `*` for a set bit.
     #[test]
-    fn worked_example() {
+    fn follows_the_worked_example() {
         let mut machine = Machine::<Clock2QPlus>::new("clock2q-plus:small=2,window=1,ghosts=3", 3);
         let states = machine.trace(&[1, 1, 2, 2, 1, 3, 4, 5, 2, 6], |machine| {
             let show = |page| if machine.is_referenced(page) { format!("{page}*") } else { page.to_string() };

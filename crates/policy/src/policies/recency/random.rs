@@ -129,7 +129,7 @@ mod tests {
 
     /// The first numbers below 3 from seed 1 name the frames of the victims.
     #[test]
-    fn worked_example() {
+    fn follows_the_worked_example() {
         let mut machine = Machine::<Random>::new("random", 3);
         let states = machine.trace(E1, |machine| {
             format!("{:?}", machine.policy().resident.iter().map(|page| page.0).collect::<Vec<_>>())

@@ -151,7 +151,7 @@ mod tests {
 
     /// `small | main | ghosts`, oldest first, `'` for each hit.
     #[test]
-    fn worked_example() {
+    fn follows_the_worked_example() {
         let mut machine = Machine::<S3Fifo>::new("s3-fifo", 3);
         let states = machine.trace(&[1, 2, 1, 1, 3, 4, 2, 5, 4], |machine| {
             let policy = machine.policy();

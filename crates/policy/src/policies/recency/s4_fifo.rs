@@ -200,7 +200,7 @@ mod tests {
 
     /// `small | main | ghosts`, oldest first, with the hits counted.
     #[test]
-    fn worked_example() {
+    fn follows_the_worked_example() {
         let mut machine = Machine::<S4Fifo>::new("s4-fifo:small=2,skip=1,hits=1,ghosts=1,ghost-hits=1", 3);
         let states = machine.trace(&[1, 1, 2, 1, 2, 3, 4, 2, 5, 2], |machine| {
             let show = |page: PageId| format!("{page}:{}", machine.policy().entries[page].hits);

@@ -132,7 +132,7 @@ mod tests {
 
     /// From tail to head; `*` marks a set bit, brackets the hand.
     #[test]
-    fn worked_example() {
+    fn follows_the_worked_example() {
         let mut machine = Machine::<Sieve>::new("sieve", 3);
         let states = machine.trace(&[1, 2, 3, 1, 2, 4, 3, 1, 5, 6], |machine| {
             let sieve = machine.policy();

@@ -108,7 +108,7 @@ mod tests {
 
     /// `A1in | A1out | Am`, oldest first.
     #[test]
-    fn worked_example() {
+    fn follows_the_worked_example() {
         let mut machine = Machine::<TwoQ>::new("2q", 4);
         let states = machine.trace(&[1, 2, 3, 4, 5, 1, 6, 2, 1, 7, 3, 2], |machine| {
             let list = |list| {

@@ -673,7 +673,7 @@ mod tests {
     }
 
     #[test]
-    fn worked_example_with_three_frames() {
+    fn follows_the_worked_example_with_three_frames() {
         let mut machine = Machine::<ClockPro>::new("clock-pro", 3);
         let states: Vec<_> = E1
             .iter()
@@ -702,7 +702,7 @@ mod tests {
     }
 
     #[test]
-    fn worked_example_with_four_frames() {
+    fn follows_the_worked_example_with_four_frames() {
         let mut machine = Machine::<ClockPro>::new("clock-pro:cold=2", 4);
         let states = [1, 2, 3, 4, 5, 6, 4, 2, 7, 5, 1, 6, 3, 4, 8, 1, 2, 5].map(|page| {
             machine.access(page);

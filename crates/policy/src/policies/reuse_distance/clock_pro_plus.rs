@@ -84,7 +84,7 @@ mod tests {
     /// `resident cold pages/m_c`. When 3 comes back in its test, at time 10, m_c rises to 2, and
     /// HAND_hot turns two pages cold: 3 itself, then 1.
     #[test]
-    fn worked_example() {
+    fn follows_the_worked_example() {
         let mut machine = Machine::<ClockProPlus>::new("clock-pro-plus:cold-max=100%", 3);
         let targets = machine.trace(E1, |machine| {
             let ColdAllocation { resident_cold_pages, target_pages } =

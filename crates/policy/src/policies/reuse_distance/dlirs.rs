@@ -129,7 +129,7 @@ mod tests {
 
     /// L_hirs, the demoted pages and those that are not resident, in the order of S.
     #[test]
-    fn worked_example() {
+    fn follows_the_worked_example() {
         let mut machine = Machine::<DLirs>::new("dlirs:hir-min=1", 4);
         let states = machine.trace(&[1, 2, 3, 4, 5, 4, 1, 1, 6, 2], |machine| {
             let dlirs = machine.policy();

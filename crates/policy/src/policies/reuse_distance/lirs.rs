@@ -422,7 +422,7 @@ mod tests {
 
     /// S from bottom to top and Q: `L` LIR, `h` resident HIR, `n` non-resident HIR.
     #[test]
-    fn worked_example() {
+    fn follows_the_worked_example() {
         let mut machine = Machine::<Lirs>::new("lirs:hir-min=1", 3);
         let states = [1, 2, 3, 1, 4, 2, 5, 1, 6, 3, 2, 4].map(|page| {
             machine.access(page);

@@ -255,7 +255,7 @@ mod tests {
 
     /// S from bottom to top and Q: `L` LIR, `h` resident HIR, `n` non-resident HIR.
     #[test]
-    fn worked_example() {
+    fn follows_the_worked_example() {
         let mut machine = Machine::<Lirs2>::new("lirs2:hir-min=1", 3);
         let states = machine.trace(&[1, 2, 3, 1, 3, 4, 3, 3, 2], |machine| {
             let lirs2 = machine.policy();

@@ -275,7 +275,7 @@ mod tests {
     /// Six frames of three tasks; A at virtual time 100, B at 50, C at 10 and not active. Upper
     /// case: use bit set; `!`: dirty; the number is LR.
     #[test]
-    fn the_scan_frame_by_frame() {
+    fn scans_go_frame_by_frame_as_worked_by_hand() {
         let mut desk = Desk::default();
         desk.tasks([(100, true), (50, true), (10, false)]);
         let [a1, b1, a2, b2, c1, c2] = [A, B, A, B, C, C].map(|owner| desk.load(owner));

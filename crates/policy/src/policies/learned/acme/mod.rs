@@ -536,7 +536,7 @@ mod tests {
     }
 
     #[test]
-    fn worked_example() {
+    fn follows_the_worked_example() {
         let mut machine = Machine::<Acme>::new("acme", 3);
         let states = machine.trace(&[1, 2, 3, 4, 1, 2], state);
         assert_eq!(

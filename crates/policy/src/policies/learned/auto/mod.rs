@@ -559,7 +559,7 @@ mod tests {
     /// The pages in memory, and those that CLOCK and LIFO hold; `<` marks the leader. LIFO replaces
     /// the page that came last.
     #[test]
-    fn worked_example() {
+    fn follows_the_worked_example() {
         let spec = "auto:experts=clock+lifo,half-life=100,margin=0.4,polls=2";
         let mut machine = Machine::<Auto>::new(spec, 3);
         let states = machine.trace(&[1, 2, 3, 4, 1, 2, 3, 1, 4, 2, 5], |machine| {

@@ -961,7 +961,7 @@ mod tests {
     /// fallback and the page evicted; the page that faults, if it is one of those; the scores of
     /// default and fallback before the replacement.
     #[test]
-    fn figure_3_4() {
+    fn scores_and_victims_are_those_of_figure_3_4() {
         let rows = [
             (12, ['A', 'B', 'A'], None, [0.6, 0.4]),
             (13, ['B', 'C', 'B'], None, [0.3, 0.2]),
@@ -1010,7 +1010,7 @@ mod tests {
 
     /// The loop 1 2 3 4 in three frames, d = 0.5.
     #[test]
-    fn worked_example() {
+    fn follows_the_worked_example() {
         let mut machine = Machine::<Apr>::new("apr:decay=0.5,ties=fallback", 3);
         let states = machine.trace(&[1, 2, 3, 4, 1, 2, 3, 4, 1, 2, 3, 4], state);
         assert_eq!(

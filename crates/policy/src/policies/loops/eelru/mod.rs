@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn worked_example() {
+    fn follows_the_worked_example() {
         let mut machine = Machine::<Eelru>::new("eelru:early=0.25,late=1.5,decay=1000", 4);
         let states = machine.trace(&[1, 2, 3, 4, 3, 4, 5, 1, 2, 6, 7, 7], state);
         assert_eq!(

@@ -503,7 +503,7 @@ mod tests {
     /// The sequences, each with its direction and how many times are kept of its faults, and the
     /// victim.
     #[test]
-    fn worked_example() {
+    fn follows_the_worked_example() {
         let mut machine = Machine::<SeqClock>::new("seq:length=3,faults=2,distance=1", 4);
         let states: Vec<_> = [5, 6, 7, 8, 9, 2, 1, 7, 10]
             .iter()
