@@ -186,8 +186,9 @@ class References(unittest.TestCase):
         result = record(subject(), "threads")
         runs = area_runs(result)
         for n in range(8):
-            own = [p for p, _ in runs if p // 8 == n]
-            self.assertEqual(list(dict.fromkeys(own)), list(range(8 * n, 8 * n + 8)))
+            with self.subTest(thread=n):
+                own = [p for p, _ in runs if p // 8 == n]
+                self.assertEqual(list(dict.fromkeys(own)), list(range(8 * n, 8 * n + 8)))
         self.assertEqual(sorted(a.length for a in result.trace.of(Alloc) if a.kind == 0),
                          [100000 + n for n in range(8)])
         self.assertEqual(len(result.trace.of(Free)), 8)
@@ -327,17 +328,18 @@ class Places(unittest.TestCase):
     def test_references_name_the_code_that_touches_pages(self):
         program = build("touches", "-g", "-fno-inline-functions", source="touches.c")
         for window in 1, 16:
-            trace = record(program, window=window).trace
-            area = next(r for r in trace.of(Alloc) if r.length == 64 * PAGE)
-            # The first and the last page are touched by others, too.
-            first = area.address // PAGE + 1
-            counts = self.touched(trace, program, range(first, first + 60))
-            main = "main (touches.c:%d)"
-            self.assertEqual(counts["write (touches.c:9)", main % 30], 60)
-            self.assertEqual(counts["read (touches.c:15)", "twice (touches.c:22)", main % 31], 60)
-            self.assertEqual(counts["read (touches.c:15)", "twice (touches.c:23)", main % 31], 60)
-            self.assertEqual(counts[main % 32,], 60)  # memset, called by main
-            self.assertEqual(sum(counts.values()), 240)
+            with self.subTest(window=window):
+                trace = record(program, window=window).trace
+                area = next(r for r in trace.of(Alloc) if r.length == 64 * PAGE)
+                # The first and the last page are touched by others, too.
+                first = area.address // PAGE + 1
+                counts = self.touched(trace, program, range(first, first + 60))
+                main = "main (touches.c:%d)"
+                self.assertEqual(counts["write (touches.c:9)", main % 30], 60)
+                self.assertEqual(counts["read (touches.c:15)", "twice (touches.c:22)", main % 31], 60)
+                self.assertEqual(counts["read (touches.c:15)", "twice (touches.c:23)", main % 31], 60)
+                self.assertEqual(counts[main % 32,], 60)  # memset, called by main
+                self.assertEqual(sum(counts.values()), 240)
 
     def test_python_code_is_named_by_functions_and_lines(self):
         for version, python in pythons():
@@ -505,10 +507,11 @@ class Following(unittest.TestCase):
         parent, child = programs[0], programs[1]
         self.assertEqual((child.how, child.parent), ("fork", parent.pid))
         for p in (parent, child):
-            end, trace = p.trace.end, p.trace
-            self.assertEqual(end.records, len(trace.references))
-            self.assertEqual(end.instructions, sum(m.instructions for m in trace.of(Mark)))
-            self.assertEqual(end.objects, len(trace.of(Alloc)))
+            with self.subTest(how=p.how):
+                end, trace = p.trace.end, p.trace
+                self.assertEqual(end.records, len(trace.references))
+                self.assertEqual(end.instructions, sum(m.instructions for m in trace.of(Mark)))
+                self.assertEqual(end.objects, len(trace.of(Alloc)))
         self.assertLess(child.trace.end.references, parent.trace.end.references)
         # What lives at the fork is an object of the child's, too: it comes before anything else.
         told = list(itertools.takewhile(lambda r: isinstance(r, Alloc), child.trace.records))
@@ -538,30 +541,34 @@ class Streams(unittest.TestCase):
 
     def test_totals_add_up(self):
         for window, trace in self.by_window.items():
-            end, marks = trace.end, trace.of(Mark)
-            self.assertEqual(trace.window, window)
-            self.assertEqual(end.records, len(trace.references))
-            self.assertEqual(end.instructions, sum(m.instructions for m in marks))
-            self.assertEqual(end.references, sum(m.references for m in marks))
-            self.assertEqual(end.objects, len(trace.of(Alloc)))
-            self.assertTrue(all(1000000 <= m.instructions < 1001000 for m in marks[:-1]))
-            self.assertIsInstance(trace.records[-2], Mark)
+            with self.subTest(window=window):
+                end, marks = trace.end, trace.of(Mark)
+                self.assertEqual(trace.window, window)
+                self.assertEqual(end.records, len(trace.references))
+                self.assertEqual(end.instructions, sum(m.instructions for m in marks))
+                self.assertEqual(end.references, sum(m.references for m in marks))
+                self.assertEqual(end.objects, len(trace.of(Alloc)))
+                self.assertTrue(all(1000000 <= m.instructions < 1001000 for m in marks[:-1]))
+                self.assertIsInstance(trace.records[-2], Mark)
         self.assertEqual(self.by_window[1].end.records, self.by_window[1].end.runs)
 
     def test_the_window_is_what_the_format_says(self):
         every = self.by_window[1]
         for window, trace in self.by_window.items():
-            self.assertEqual(trace.end._replace(records=0), every.end._replace(records=0))
-            self.assertEqual(trace.records[:-1], pgtr.reduce(every.records[:-1], window))
+            with self.subTest(window=window):
+                self.assertEqual(trace.end._replace(records=0), every.end._replace(records=0))
+                self.assertEqual(trace.records[:-1], pgtr.reduce(every.records[:-1], window))
 
     def test_lru_is_exact_from_the_window_up(self):
         records = self.by_window[1].records
         memories = range(1, 1 + len({r.page for r in records if isinstance(r, Reference)}))
         exact = pgtr.lru_faults(records, memories)
         for window, trace in self.by_window.items():
-            self.assertEqual(pgtr.lru_faults(trace.records, memories)[window - 1:], exact[window - 1:])
+            with self.subTest(window=window):
+                self.assertEqual(pgtr.lru_faults(trace.records, memories)[window - 1:], exact[window - 1:])
         for memory in (16, 40):
-            self.assertEqual(pgtr.naive_lru_faults(records, memory), exact[memory - 1])
+            with self.subTest(memory=memory):
+                self.assertEqual(pgtr.naive_lru_faults(records, memory), exact[memory - 1])
 
     def test_every_reference_is_recorded_as_lackey_sees_it(self):
         log = os.path.join(WORK, "lackey")
