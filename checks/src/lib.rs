@@ -3,12 +3,14 @@
 //! A test that cannot check what it is for calls [`skip`]. `cargo full` counts these tests and says
 //! at its end what they lacked. Where nothing may be missing, `SWEEPHAND_REQUIRE` makes them fail:
 //! `all`, or a comma list of the [names](Need::name) of what must be there.
+//!
+//! A test that tries many inputs calls [`trying`] with each, so that a failure names its input.
 
 use std::env;
 use std::fmt::Display;
-use std::fs::OpenOptions;
-use std::io::Write;
-use std::path::PathBuf;
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread;
 
@@ -117,6 +119,49 @@ pub fn traces() -> Option<PathBuf> {
         skip(Need::Traces, "SWEEPHAND_TRACES does not name their folder");
     }
     folder
+}
+
+/// Names what a test tries at the moment. If the test fails while the answer lives, it prints these
+/// words behind its message: the input, and the command that repeats it if there is one.
+///
+/// A loop over inputs names each of them once, and no assertion in it needs to.
+pub fn trying<F: Fn() -> String>(input: F) -> Trying<F> {
+    Trying(input)
+}
+
+/// The answer of [`trying`].
+#[must_use = "the input is named only as long as this lives"]
+#[derive(Debug)]
+pub struct Trying<F: Fn() -> String>(F);
+
+impl<F: Fn() -> String> Drop for Trying<F> {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            eprintln!("It failed with this input: {}", (self.0)());
+        }
+    }
+}
+
+/// The text of a file.
+///
+/// # Panics
+/// If it cannot be read. The message names it.
+pub fn read_text(path: impl AsRef<Path>) -> String {
+    let path = path.as_ref();
+    fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// The paths of what is in a folder, in the order of their names.
+///
+/// # Panics
+/// If it cannot be read. The message names it.
+pub fn entries(folder: impl AsRef<Path>) -> Vec<PathBuf> {
+    let folder = folder.as_ref();
+    let list =
+        || -> io::Result<Vec<PathBuf>> { fs::read_dir(folder)?.map(|entry| Ok(entry?.path())).collect() };
+    let mut entries = list().unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
+    entries.sort();
+    entries
 }
 
 /// What stands for a need in the file of [`repeated`] tests.

@@ -384,9 +384,11 @@ mod tests {
             }
         }
         for verdict in ["yes", "no"] {
-            for (colour, ground) in values(verdict).iter().zip(values("ground")) {
+            let (colours, grounds) = (values(verdict), values("ground"));
+            assert_eq!([colours.len(), grounds.len()], [2; 2], "{verdict}");
+            for (colour, ground) in colours.into_iter().zip(grounds) {
                 let ratio = contrast(colour, ground);
-                assert!(ratio >= 4.5, "{verdict}: {ratio:.1}");
+                assert!(ratio >= 4.5, "{verdict}: {ratio:.1} ({colour} on {ground})");
             }
         }
     }

@@ -15,7 +15,7 @@ fn the_faults_of_all_parts_are_those_of_the_whole() {
     for parts in [1, 10, 13] {
         let by_part = lab.faults_over_time(&trace, &POLICIES, frames, parts).unwrap();
         for ((policy, outcomes), by_part) in POLICIES.iter().zip(&whole).zip(by_part) {
-            assert_eq!(by_part.len() as u64, parts);
+            assert_eq!(by_part.len() as u64, parts, "{policy} in {parts} parts");
             let faults = outcomes[0].faults - outcomes[0].warmup_faults;
             assert_eq!(by_part.iter().sum::<u64>(), faults, "{policy} in {parts} parts");
         }

@@ -12,7 +12,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
-use sweephand_checks::has_program;
+use sweephand_checks::{entries, has_program};
 
 const LAB: &str = env!("CARGO_BIN_EXE_sweephand-lab");
 
@@ -28,7 +28,7 @@ fn reproduce(arguments: &[&str], folder: &Path) -> Command {
 }
 
 fn output(arguments: &[&str], folder: &Path) -> Output {
-    reproduce(arguments, folder).output().unwrap()
+    reproduce(arguments, folder).output().expect("sweephand-lab")
 }
 
 fn text(bytes: &[u8]) -> String {
@@ -38,8 +38,7 @@ fn text(bytes: &[u8]) -> String {
 /// Every file under a folder.
 fn files(folder: &Path) -> Vec<PathBuf> {
     let mut all = Vec::new();
-    for entry in fs::read_dir(folder).unwrap().map(Result::unwrap) {
-        let path = entry.path();
+    for path in entries(folder) {
         if path.is_dir() { all.extend(files(&path)) } else { all.push(path) }
     }
     all.sort();
@@ -103,7 +102,11 @@ fn a_killed_run_leaves_only_whole_files_and_the_next_goes_on() {
         match file.extension().and_then(|extension| extension.to_str()) {
             Some("html") => assert!(contents.trim_end().ends_with("</html>"), "{}", file.display()),
             Some("json") => drop(serde_json::from_str::<serde_json::Value>(&contents).unwrap()),
-            Some("md") => assert!(contents.starts_with("# linux-mm: ") && contents.ends_with('\n')),
+            Some("md") => assert!(
+                contents.starts_with("# linux-mm: ") && contents.ends_with('\n'),
+                "{}",
+                file.display()
+            ),
             _ => panic!("{} is left behind", file.display()),
         }
     }
@@ -116,9 +119,9 @@ fn a_killed_run_leaves_only_whole_files_and_the_next_goes_on() {
 #[test]
 fn a_page_needs_a_place() {
     for flag in ["--all", "--page"] {
-        let output = children::command(LAB).args(["reproduce", flag]).output().unwrap();
-        assert_eq!(output.status.code(), Some(2));
-        assert!(text(&output.stderr).contains("--output <DIR>"), "{}", text(&output.stderr));
+        let output = children::command(LAB).args(["reproduce", flag]).output().expect("sweephand-lab");
+        assert_eq!(output.status.code(), Some(2), "{flag}");
+        assert!(text(&output.stderr).contains("--output <DIR>"), "{flag}: {}", text(&output.stderr));
     }
     let folder = tempfile::tempdir().unwrap();
     let taken = folder.path().join("taken");
@@ -158,8 +161,12 @@ fn what_is_wrong_is_said_in_one_line() {
     ] {
         let refused = output(arguments, folder.path());
         let message = text(&refused.stderr);
-        assert_eq!((refused.status.code(), message.lines().count()), (Some(2), 1), "{message}");
-        assert!(message.starts_with(expected), "{message}");
+        assert_eq!(
+            (refused.status.code(), message.lines().count()),
+            (Some(2), 1),
+            "{arguments:?}: {message}"
+        );
+        assert!(message.starts_with(expected), "{arguments:?}: {message}");
     }
     assert_eq!(files(folder.path()), [] as [PathBuf; 0]);
 }
@@ -185,7 +192,8 @@ fn the_page_works_in_a_browser() {
     // With numbers that are published, and items that are not there.
     output(&["linux-mm/indexed-database", "--page"], folder.path());
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/report/browser/check.mjs");
-    let output = Command::new("node").arg(script).arg(folder.path().join("index.html")).output().unwrap();
+    let output =
+        Command::new("node").arg(script).arg(folder.path().join("index.html")).output().expect("node");
     let said = text(&output.stdout);
     assert!(output.status.success(), "{said}{}", text(&output.stderr));
     assert!(said.lines().filter(|line| line.starts_with("ok")).count() >= 20, "{said}");

@@ -218,7 +218,11 @@ mod tests {
             let lengths = windows.windows(2).map(|pair| pair[1].references - pair[0].references);
             let lengths = lengths.chain([2040 - windows[99].references]);
             let faults: f64 = ratios.iter().zip(lengths).map(|(ratio, length)| ratio * length as f64).sum();
-            assert_eq!(faults.round() as u64, study.curves.curves.curves[*policy].faults[size]);
+            assert_eq!(
+                faults.round() as u64,
+                study.curves.curves.curves[*policy].faults[size],
+                "policy {policy}"
+            );
         }
     }
 
@@ -232,13 +236,13 @@ mod tests {
         assert_eq!(loop_.picture.as_ref().unwrap().rows.len(), 40);
         for (at, &policy) in objects.policies.iter().enumerate() {
             let sum: u64 = objects.objects.iter().map(|object| object.counts.faults[at].faults).sum();
-            assert_eq!(sum, study.curves.curves.curves[policy].faults[objects.size]);
+            assert_eq!(sum, study.curves.curves.curves[policy].faults[objects.size], "policy {policy}");
         }
     }
 
-    /// Two objects of one place, one of another, one of none.
-    #[test]
-    fn faults_are_added_up_by_the_place_that_made_the_object() {
+    /// A loop over four objects: two of one place, one of another, one of none. Two lines of code
+    /// touch two objects each.
+    fn study_with_places() -> Study {
         let stack = |line| {
             let frame = |function: &str, file: &str, line| Frame {
                 function: Some(function.into()),
@@ -264,7 +268,12 @@ mod tests {
         let trace = Trace::from_bytes(bytes).unwrap();
         let specs = Spec::parse_list("opt,clock").unwrap();
         let sizes = MemorySize::parse_list("20p").unwrap();
-        let study = Study::of(&trace, specs, &sizes, &|_| {}, &Interrupt::default()).unwrap();
+        Study::of(&trace, specs, &sizes, &|_| {}, &Interrupt::default()).unwrap()
+    }
+
+    #[test]
+    fn faults_are_added_up_by_the_place_that_made_the_object() {
+        let study = study_with_places();
         let places = study.objects.places();
         let facts: Vec<_> =
             places.iter().map(|place| (&place.made_at[..], place.objects, place.pages)).collect();
@@ -276,12 +285,24 @@ mod tests {
             study.objects.folded(),
             "[place not known] 1000\nmain.c:5 in main;relax.c:12 in step 2000\nmain.c:5 in main;relax.c:30 in step 1000\n"
         );
-        // By the code that touched the pages, each line has half.
+    }
+
+    /// Each of the two lines has half.
+    #[test]
+    fn faults_are_added_up_by_the_code_that_touched_the_pages() {
+        let study = study_with_places();
         let code = &study.objects.code;
         let lines: Vec<_> =
             code.lines().iter().map(|line| (&line.code[..], line.records, line.faults[0])).collect();
         assert_eq!(lines, [("relax.c:12 in step", 2000, 2000), ("relax.c:30 in step", 2000, 2000)]);
         assert_eq!(code.lines()[1].objects, [(3, 1000), (4, 1000)]);
+        assert!(code.notes().is_empty());
+    }
+
+    #[test]
+    fn flame_graphs_have_the_faults_of_each_call() {
+        let study = study_with_places();
+        let code = &study.objects.code;
         assert_eq!(
             code.folded(0),
             "main.c:5 in main;relax.c:12 in step 2000\nmain.c:5 in main;relax.c:30 in step 2000\n"
@@ -297,7 +318,6 @@ mod tests {
         assert_eq!(speedscope["profiles"][0]["weights"], serde_json::json!([2000, 2000]));
         assert_eq!(speedscope["profiles"][0]["samples"], serde_json::json!([[0, 1], [0, 2]]));
         assert_eq!(speedscope["shared"]["frames"][1]["line"], 12);
-        assert!(code.notes().is_empty());
     }
 
     #[test]

@@ -9,7 +9,7 @@ use serde_json::Value;
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use sweephand_checks::has_program;
+use sweephand_checks::{has_program, read_text};
 
 const SWEEPHAND: &str = env!("CARGO_BIN_EXE_sweephand");
 
@@ -26,7 +26,7 @@ fn sweephand(folder: &Path, words: &[&str]) -> std::process::Output {
         .current_dir(folder)
         .env("XDG_CACHE_HOME", env!("CARGO_TARGET_TMPDIR"))
         .env("LC_ALL", "C");
-    command.stdin(Stdio::null()).output().unwrap()
+    command.stdin(Stdio::null()).output().expect("timeout")
 }
 
 /// Writes what the programs read.
@@ -66,7 +66,7 @@ fn expect_as_predicted(programs: &[&[&str]]) {
         let words = [&["advise", "--format", "json", "-o", "advice.json", "--"], *program].concat();
         let output = sweephand(path, &words);
         assert!(output.status.success(), "{program:?}: {}", text(&output.stderr));
-        let advice: Value = serde_json::from_slice(&fs::read(path.join("advice.json")).unwrap()).unwrap();
+        let advice: Value = serde_json::from_str(&read_text(path.join("advice.json"))).unwrap();
         let next: Vec<&str> =
             advice["next"].as_array().unwrap().iter().map(|word| word.as_str().unwrap()).collect();
         if next[1] != "run" {
@@ -77,7 +77,7 @@ fn expect_as_predicted(programs: &[&[&str]]) {
         let words = [&["run", "--swap", ".", "--stats", "stats.json"], &next[2..]].concat();
         let output = sweephand(path, &words);
         assert!(output.status.success(), "{program:?}: {}", text(&output.stderr));
-        let stats: Value = serde_json::from_slice(&fs::read(path.join("stats.json")).unwrap()).unwrap();
+        let stats: Value = serde_json::from_str(&read_text(path.join("stats.json"))).unwrap();
         let count = |of: &Value| of.as_f64().unwrap();
         let least = count(&advice["curves"]["first_touch_faults"]);
         let predicted = count(&advice["conclusion"]["enough"]["faults"]) - least;

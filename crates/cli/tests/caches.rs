@@ -5,6 +5,7 @@ mod sandbox;
 
 use sandbox::{Sandbox, text};
 use std::collections::{HashMap, HashSet};
+use sweephand_checks::read_text;
 use sweephand_trace::{Chunk, Event, PackedReference, Trace};
 
 /// Numbers that look random.
@@ -167,8 +168,8 @@ fn a_trace_of_misses_is_of_one_simulation() {
         ("missing.txt -p lru -m 2p", "missing.txt: "),
     ] {
         let error = refused(&sandbox, &format!("simulate {arguments} --misses below.swt"));
-        assert!(error.starts_with(words), "{error}");
-        assert_eq!(sandbox.files(), ["pages.txt"]);
+        assert!(error.starts_with(words), "{arguments}: {error}");
+        assert_eq!(sandbox.files(), ["pages.txt"], "{arguments}");
     }
     let error = refused(&sandbox, "simulate pages.txt -p lru -m 2p --misses pages.txt");
     assert!(error.starts_with("pages.txt: the command uses that file already"), "{error}");
@@ -296,17 +297,23 @@ fn windows_have_the_faults_of_the_whole() {
     let options = "-p lru,clock -m 30p,100p --over-time series.csv --format csv";
     for (windows, of_window) in [("7", None), ("500s", Some(500))] {
         let csv = sandbox.stdout(&format!("simulate log.swt {options} --windows {windows}"));
-        let series = std::fs::read_to_string(sandbox.path("series.csv")).unwrap();
+        let series = read_text(sandbox.path("series.csv"));
         let rows: Vec<Vec<&str>> = series.lines().skip(1).map(|line| line.split(',').collect()).collect();
         assert_eq!(
             series.lines().next().unwrap(),
             "trace,policy,memory_pages,window,start_references,start_seconds,references,faults,first_touch_faults,\
-             evictions,miss_ratio"
+             evictions,miss_ratio",
+            "--windows {windows}"
         );
+        assert_eq!(csv.lines().count(), 5, "a header, and two policies in two sizes");
         for row in csv.lines().skip(1).map(|line| line.split(',').collect::<Vec<_>>()) {
             let own: Vec<_> = rows.iter().filter(|other| other[1] == row[1] && other[2] == row[2]).collect();
             let sum = |field: usize| own.iter().map(|row| row[field].parse::<u64>().unwrap()).sum::<u64>();
-            assert_eq!([6, 7, 8, 9].map(sum).map(|sum| sum.to_string()), [row[3], row[5], row[6], row[8]]);
+            assert_eq!(
+                [6, 7, 8, 9].map(sum).map(|sum| sum.to_string()),
+                [row[3], row[5], row[6], row[8]],
+                "--windows {windows}: {row:?}"
+            );
         }
         // LRU in 30 pages, by window.
         let mut cache = Cache::new("lru", 30);
@@ -328,24 +335,29 @@ fn windows_have_the_faults_of_the_whole() {
             .map(|row| (row[3].parse().unwrap(), row[7].parse().unwrap()))
             .collect();
         if of_window.is_some() {
-            assert_eq!(found, expected);
+            assert_eq!(found, expected, "--windows {windows}");
         } else {
-            assert_eq!(found.len(), 7);
+            assert_eq!(found.len(), 7, "--windows {windows}");
         }
     }
+    let page = "report log.swt -p lru,clock -m 50% -o report.html";
+    sandbox.stdout(page);
+    let page = read_text(sandbox.path("report.html"));
+    assert!(
+        page.contains("Over time") && page.contains("miss ratio over time, log"),
+        "no series in the report"
+    );
+}
+
+#[test]
+fn what_cannot_be_shown_over_time_is_refused() {
+    let sandbox = Sandbox::new();
     sandbox.write("pages.txt", "1\n2\n");
     let error = refused(&sandbox, "simulate pages.txt -p lru -m 1p --over-time x.csv --windows 1h");
     assert!(error.starts_with("pages.txt: has no times; give a number of windows"), "{error}");
     let error = refused(&sandbox, "simulate pages.txt -p lru -m 1p --over-time pages.txt");
     assert!(error.starts_with("pages.txt: the command uses that file already"), "{error}");
     assert!(!sandbox.path("x.csv").exists());
-    let page = "report log.swt -p lru,clock -m 50% -o report.html";
-    sandbox.stdout(page);
-    let page = std::fs::read_to_string(sandbox.path("report.html")).unwrap();
-    assert!(
-        page.contains("Over time") && page.contains("miss ratio over time, log"),
-        "no series in the report"
-    );
 }
 
 /// Objects expire as in a cache that is written out here, read from a log as people have it.
@@ -398,6 +410,11 @@ fn objects_expire_and_are_counted_apart() {
     );
     let csv = sandbox.stdout("simulate no.swt --whole-objects -m 1GiB -p lru --format csv");
     assert!(csv.lines().next().unwrap().ends_with(",passed,evictions"), "{csv}");
+}
+
+#[test]
+fn a_negative_time_to_live_is_refused() {
+    let sandbox = Sandbox::new();
     sandbox.write("bad.csv", "1,a,5,-3\n");
     let error =
         sandbox.error("import bad.csv --columns time=1,key=2,size=3,ttl=4 --whole-objects -o bad.swt");
@@ -432,7 +449,10 @@ fn several_inputs_are_merged_by_time() {
         sandbox.stdout(&format!("import sorted.csv {columns} -o sorted.swt"));
         let output = sandbox.run(&format!("import logs {columns} -o merged.swt"));
         let said = text(&output.stderr);
-        assert!(output.status.success() && said.contains("3 inputs, merged by time: logs/a.csv, "), "{said}");
+        assert!(
+            output.status.success() && said.contains("3 inputs, merged by time: logs/a.csv, "),
+            "{options}: {said}"
+        );
         assert!(contents(&sandbox, "merged.swt") == contents(&sandbox, "sorted.swt"), "{options}");
         let files = "logs/a.csv logs/b.csv logs/c.csv";
         sandbox.stdout(&format!("import {files} {columns} -o merged.swt"));
@@ -451,8 +471,8 @@ fn several_inputs_are_merged_by_time() {
         ("logs/a.csv missing.csv --columns time=t,key=key -o x.swt", "missing.csv: "),
     ] {
         let error = refused(&sandbox, &format!("import {arguments}"));
-        assert!(error.starts_with(words), "{error}");
-        assert!(!sandbox.path("x.swt").exists());
+        assert!(error.starts_with(words), "{arguments}: {error}");
+        assert!(!sandbox.path("x.swt").exists(), "{arguments}");
     }
     // An error names the input and its own line.
     sandbox.write("bad.csv", "t,key,size,op\n5,a,1,get\nx,a,1,get\n");

@@ -12,7 +12,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::LazyLock;
-use sweephand_checks::{Need, has_program, skip};
+use sweephand_checks::{Need, has_program, read_text, skip};
 use sweephand_trace::generate::NamedPattern;
 
 /// The example string of Belady's anomaly, with a marker line and spaces as found in the wild.
@@ -83,6 +83,12 @@ fn a_warm_up_is_not_counted() {
     }
     let table = sandbox.stdout("simulate pages.txt -p lru -m 50p --warmup 20%");
     assert!(table.contains("\ncounted from reference 1,001 on; those before it fill memory\n"), "{table}");
+}
+
+#[test]
+fn a_warm_up_that_leaves_nothing_to_count_is_refused() {
+    let sandbox = Sandbox::new();
+    sandbox.write("pages.txt", (0..5_000).map(|time| format!("{}\n", time % 100)).collect::<String>());
     for (options, words) in [
         ("--warmup 5000", "pages.txt: a warm-up of 5000 leaves nothing to count: there are 5000 references"),
         ("--warmup 99.999%", "pages.txt: a warm-up of 99.999% leaves nothing to count"),
@@ -96,7 +102,7 @@ fn a_warm_up_is_not_counted() {
     ] {
         let output = sandbox.run(&format!("simulate pages.txt -p lru -m 50p {options}"));
         let error = text(&output.stderr);
-        assert!(error.trim_start_matches("sweephand: ").starts_with(words), "{error}");
+        assert!(error.trim_start_matches("sweephand: ").starts_with(words), "{options}: {error}");
         assert_eq!((output.status.code(), text(&output.stdout)), (Some(2), String::new()), "{options}");
     }
 }
@@ -112,27 +118,35 @@ fn a_sample_says_that_it_is_one() {
     assert_eq!(lines.next().unwrap(), columns);
     let full = sandbox.stdout("simulate zipf.swt -p lru,clock -m 50% --format csv");
     assert_eq!(full.lines().next().unwrap(), columns.strip_suffix(",sampled_pages,hit_ratio_error").unwrap());
+    assert_eq!([csv.lines().count(), full.lines().count()], [3; 2], "a header and two policies");
     for (estimate, exact) in lines.zip(full.lines().skip(1)) {
         let (estimate, exact): (Vec<_>, Vec<_>) = (estimate.split(',').collect(), exact.split(',').collect());
         // What the trace says of itself is exact.
-        assert_eq!(estimate[..5], exact[..5]);
+        assert_eq!(estimate[..5], exact[..5], "{estimate:?}");
         let number = |text: &str| text.parse::<f64>().unwrap();
         let error = number(estimate[13]);
         assert!(
             error > 0.0 && (number(estimate[9]) - number(exact[9])).abs() < 5.0 * error,
             "{estimate:?} {exact:?}"
         );
-        assert_eq!(estimate[12], ((number(exact[4]) / 10.0).round()).to_string());
+        assert_eq!(estimate[12], ((number(exact[4]) / 10.0).round()).to_string(), "{estimate:?}");
     }
     let table = sandbox.stdout("simulate zipf.swt -p lru,clock -m 50% --sample 10%");
     assert!(table.contains("\nan estimate, from 1,"), "{table}");
     assert!(table.contains("\n off by, in points of hit ratio "), "{table}");
     let all = sandbox.stdout("simulate zipf.swt -p lru,clock -m 50% --sample 100% --format csv");
+    assert_eq!(all.lines().count(), 3);
     for (all, exact) in all.lines().skip(1).zip(full.lines().skip(1)) {
-        assert_eq!(all.strip_prefix(exact).unwrap().rsplit(',').next(), Some("0.000000"));
+        assert_eq!(all.strip_prefix(exact).unwrap().rsplit(',').next(), Some("0.000000"), "{all}");
     }
     let sizes = sandbox.stdout("simulate zipf.swt -p lru -m all --sample 10% --format csv");
     assert!((1000..2000).contains(&sizes.lines().count()), "{}", sizes.lines().count());
+}
+
+#[test]
+fn what_a_sample_cannot_tell_is_refused() {
+    let sandbox = Sandbox::new();
+    sandbox.stdout("generate zipf --pages 20000 --references 100000 --seed 7 -o zipf.swt");
     for (arguments, message) in [
         ("simulate zipf.swt --sample 1%", "zipf.swt: sample 1%: 1"),
         (
@@ -235,7 +249,7 @@ fn traces_come_from_standard_input_and_results_go_to_a_file() {
     child.stdin.take().unwrap().write_all(E1.as_bytes()).unwrap();
     let output = child.output();
     assert!(output.status.success() && output.stdout.is_empty());
-    assert!(fs::read_to_string(sandbox.path("out.csv")).unwrap().contains("\n-,lru,3,12,5,10,"));
+    assert!(read_text(sandbox.path("out.csv")).contains("\n-,lru,3,12,5,10,"));
     assert_eq!(sandbox.files(), ["out.csv"]);
 }
 
@@ -245,7 +259,7 @@ fn the_cold_allocation_is_written_over_time() {
     sandbox.write("e1.txt", E1);
     sandbox.stdout("simulate e1.txt -p lru,clock-pro -m 3p --trajectory cold.csv --trajectory-step 5");
     assert_eq!(
-        fs::read_to_string(sandbox.path("cold.csv")).unwrap(),
+        read_text(sandbox.path("cold.csv")),
         "trace,policy,memory_pages,time_records,resident_cold_pages,resident_cold_percent,cold_target_pages,\
          leader,leader_changes,recent_misses\n\
          e1.txt,clock-pro,3,5,1,33.333,1,,,\n\
@@ -352,7 +366,7 @@ fn the_hits_of_sqlite_are_those_of_lru() {
         .args(["--sweephand", env!("CARGO_BIN_EXE_sweephand"), "--rows", "20000", "--queries", "5000"])
         .args(["--policies", "lru"])
         .output()
-        .unwrap();
+        .expect("python3");
     let said = text(&output.stderr);
     if said.contains("libsqlite3.so.0: cannot open") {
         return skip(Need::Program, "libsqlite3-0");
@@ -409,8 +423,12 @@ fn a_pattern_is_refused_in_the_words_of_the_library() {
             None => format!(" --{name}"),
         });
         let output = sandbox.run(&format!("generate {pattern} -o t.swt{}", options.collect::<String>()));
-        assert_eq!(output.status.code(), Some(2));
-        assert_eq!(text(&output.stderr).lines().next(), Some(format!("error: {error}").as_str()));
+        assert_eq!(output.status.code(), Some(2), "{pattern} {given:?}");
+        assert_eq!(
+            text(&output.stderr).lines().next(),
+            Some(format!("error: {error}").as_str()),
+            "{pattern} {given:?}"
+        );
     }
 }
 
@@ -484,15 +502,15 @@ fn no_output_takes_the_place_of_an_input() {
         "multiprogram machine.toml --timeline ./out.csv -o out.csv",
     ] {
         assert!(sandbox.error(arguments).starts_with("./out.csv: the command uses that file"), "{arguments}");
-        assert!(!sandbox.path("out.csv").exists());
+        assert!(!sandbox.path("out.csv").exists(), "{arguments}");
     }
     let stdin = fs::File::open(sandbox.path("three.txt")).unwrap();
-    let output = sandbox.command("simulate - -m 2p -o three.txt").stdin(stdin).output().unwrap();
+    let output = sandbox.command("simulate - -m 2p -o three.txt").stdin(stdin).output().expect("sweephand");
     assert_eq!(output.status.code(), Some(2), "{}", text(&output.stderr));
     assert_eq!(fs::read(sandbox.path("three.txt")).unwrap(), b"1\n2\n3\n");
     // A file that is there and has nothing to do with it is replaced, as ever.
     sandbox.stdout("simulate t.swt -m 9p --format csv -o three.txt");
-    assert!(fs::read_to_string(sandbox.path("three.txt")).unwrap().starts_with("trace,policy"));
+    assert!(read_text(sandbox.path("three.txt")).starts_with("trace,policy"));
 }
 
 /// What is said on standard error is not what counts: without it results and status are the same.
@@ -504,7 +522,7 @@ fn a_standard_error_that_cannot_be_written_changes_nothing() {
         let full = fs::File::options().write(true).open("/dev/full").unwrap();
         let mut command = sandbox.command(arguments);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(full);
-        command.status().unwrap().code()
+        command.status().expect("sweephand").code()
     };
     assert_eq!(status("generate loop --pages 50 --references 1000 -o loop.swt"), Some(0));
     assert_eq!(status("import three.txt -o three.swt"), Some(0));
@@ -545,7 +563,7 @@ fn a_task_becomes_an_irim_string_that_info_describes() {
     let info: serde_json::Value =
         serde_json::from_str(&sandbox.stdout("info sort.irim --format json")).unwrap();
     // As the table beside the task says.
-    let table = fs::read_to_string(Path::new(task).with_file_name("irim.csv")).unwrap();
+    let table = read_text(Path::new(task).with_file_name("irim.csv"));
     let row = table.lines().find(|row| row.starts_with("sort,") && row.contains(",5000,")).unwrap();
     let row: Vec<_> = row.split(',').collect();
     for (column, name) in [(1, "references"), (5, "omega_refs"), (6, "transitions")] {
@@ -677,7 +695,7 @@ fn an_interrupted_program_leaves_a_shorter_trace() {
     let mut started = [0; 8];
     child.stdout.take().unwrap().read_exact(&mut started).unwrap();
     // As `kill` would: the command passes it on to the program, which dies of it.
-    assert!(Command::new("kill").arg(child.id().to_string()).status().unwrap().success());
+    assert!(Command::new("kill").arg(child.id().to_string()).status().expect("kill").success());
     assert_eq!(child.wait().unwrap().code(), Some(128 + 15));
     assert!(sandbox.stdout("info loop.swt --verify").contains("program              sh"));
     assert_eq!(sandbox.files(), ["loop.swt"]);
@@ -707,8 +725,8 @@ fn what_lackey_prints_is_imported_reference_for_reference() {
     let sandbox = Sandbox::new();
     let mut lackey = Command::new("valgrind");
     lackey.args(["--tool=lackey", "--trace-mem=yes", "--log-file=true.lackey", "true"]);
-    assert!(lackey.current_dir(sandbox.path(".")).status().unwrap().success());
-    let printed = fs::read_to_string(sandbox.path("true.lackey")).unwrap();
+    assert!(lackey.current_dir(sandbox.path(".")).status().expect("valgrind").success());
+    let printed = read_text(sandbox.path("true.lackey"));
     let mut pages = String::new();
     let mut add = |address: u64, bytes: u64| {
         (address / 4096..=(address + bytes - 1) / 4096).for_each(|page| pages += &format!("{page}\n"));
@@ -776,9 +794,9 @@ fn many_tasks_give_the_columns_in_their_order() {
     );
     for row in &rows {
         let utilization: f64 = row[3].parse().unwrap();
-        assert!(0.0 < utilization && utilization < 1.0);
-        assert_eq!(row[7].is_empty(), row[1].starts_with("ws:"), "pure WS has no pointer");
-        assert_eq!(row[8] == "0", !row[1].starts_with("ws:"), "only WS scans");
+        assert!(0.0 < utilization && utilization < 1.0, "{row:?}");
+        assert_eq!(row[7].is_empty(), row[1].starts_with("ws:"), "{row:?}: pure WS has no pointer");
+        assert_eq!(row[8] == "0", !row[1].starts_with("ws:"), "{row:?}: only WS scans");
     }
     assert_eq!(csv, sandbox.stdout("multiprogram small.toml --format csv"), "the same again");
     let json: serde_json::Value = serde_json::from_str(
@@ -799,7 +817,7 @@ fn many_tasks_give_the_columns_in_their_order() {
 fn a_timeline_tells_how_the_machine_fared() {
     let sandbox = machine();
     sandbox.stdout("multiprogram small.toml -p wsclock --theta 500 --seed 3 --timeline t.csv --timeline-step 1k --format csv");
-    let timeline = fs::read_to_string(sandbox.path("t.csv")).unwrap();
+    let timeline = read_text(sandbox.path("t.csv"));
     let mut lines = timeline.lines();
     assert_eq!(
         lines.next().unwrap(),
@@ -854,10 +872,10 @@ fn a_machine_that_cannot_work_says_so_in_a_line() {
     sandbox.write("short.swt", &whole[..whole.len() / 2]);
     for (from, to, expected) in edits {
         let toml = MACHINE.replace(from, to);
-        assert_ne!(toml, MACHINE);
+        assert_ne!(toml, MACHINE, "{to} for {from}");
         sandbox.write("bad.toml", toml);
         let error = sandbox.error("multiprogram bad.toml");
-        assert!(error.contains(expected), "{error}");
+        assert!(error.contains(expected), "{to} for {from}: {error}");
     }
     for (arguments, expected) in [
         ("D", "configuration 'D': is not built in (those are A B C) and no file"),
@@ -866,14 +884,19 @@ fn a_machine_that_cannot_work_says_so_in_a_line() {
         ("small.toml -o missing/o.csv", "missing/o.csv: cannot be created"),
     ] {
         let error = sandbox.error(&format!("multiprogram {arguments}"));
-        assert!(error.starts_with(expected), "{error}");
+        assert!(error.starts_with(expected), "{arguments}: {error}");
     }
     let error = sandbox.error("simulate a.swt --policy wsclock");
     assert_eq!(
         error,
         "policy 'wsclock': is for many tasks in one memory; see sweephand multiprogram --policy wsclock"
     );
-    // A task larger than memory is no mistake: it takes its time.
+}
+
+/// It is no mistake: the task takes its time.
+#[test]
+fn a_task_larger_than_memory_is_noted() {
+    let sandbox = machine();
     sandbox.write("tight.toml", MACHINE.replace("frames = 20", "frames = 2"));
     let output = sandbox.run("multiprogram tight.toml --format csv");
     assert!(output.status.success());
@@ -984,7 +1007,7 @@ fn two_traces_are_compared_at_the_same_sizes() {
     ] {
         assert!(text.lines().any(|found| found == line), "no {line:?} in {text}");
     }
-    let chart = fs::read_to_string(sandbox.path("faults.svg")).unwrap();
+    let chart = read_text(sandbox.path("faults.svg"));
     assert!(chart.contains("before (before), lru") && chart.matches("<polyline").count() == 2, "{chart}");
     let json = sandbox.stdout("diff before.swt after.swt -p lru,opt -m 60p --format json");
     if let Some(Err(error)) = keeps_to("diff.json", &json, &sandbox.path("")) {

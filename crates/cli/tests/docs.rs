@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
-use sweephand_checks::{Need, has_program, skip};
+use sweephand_checks::{Need, entries, has_program, read_text, skip};
 
 const SWEEPHAND: &str = env!("CARGO_BIN_EXE_sweephand");
 
@@ -23,7 +23,7 @@ fn docs() -> PathBuf {
 }
 
 fn stdout(arguments: &[&str]) -> String {
-    let output = command(SWEEPHAND).args(arguments).stdin(Stdio::null()).output().unwrap();
+    let output = command(SWEEPHAND).args(arguments).stdin(Stdio::null()).output().expect("sweephand");
     assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).unwrap()
 }
@@ -33,12 +33,12 @@ fn files(folder: &Path, extension: &str) -> BTreeMap<String, String> {
     let mut found = BTreeMap::new();
     let mut folders = vec![folder.to_path_buf()];
     while let Some(inner) = folders.pop() {
-        for path in fs::read_dir(inner).unwrap().map(|entry| entry.unwrap().path()) {
+        for path in entries(inner) {
             if path.is_dir() {
                 folders.push(path);
             } else if path.extension().is_some_and(|end| end == extension) {
                 let name = path.strip_prefix(folder).unwrap().display().to_string();
-                found.insert(name, fs::read_to_string(path).unwrap());
+                found.insert(name, read_text(path));
             }
         }
     }
@@ -289,7 +289,7 @@ fn commands_in_the_book_have_the_options_that_it_names() {
 
 #[test]
 fn every_entry_of_a_configuration_is_explained() {
-    let schema = fs::read_to_string(docs().join("schema/multiprogram.json")).unwrap();
+    let schema = read_text(docs().join("schema/multiprogram.json"));
     let schema: Value = serde_json::from_str(&schema).unwrap();
     let page = &pages()["configurations.md"];
     fn leaves(schema: &Value, page: &str, count: &mut usize) {
@@ -315,18 +315,18 @@ fn manual_pages_and_completions_know_every_subcommand() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().to_str().unwrap();
     assert_eq!(stdout(&["man", path]), "");
-    let main = fs::read_to_string(folder.path().join("sweephand.1")).unwrap();
+    let main = read_text(folder.path().join("sweephand.1"));
     assert_eq!(stdout(&["man"]), main, "without a directory the first goes to standard output");
     let help = stdout(&["--help"]);
     let commands = commands(&help);
     assert!(commands.len() > 12 && commands.contains(&"simulate"), "{commands:?}");
     for command in commands.iter().filter(|command| **command != "help") {
-        let page = fs::read_to_string(folder.path().join(format!("sweephand-{command}.1"))).unwrap();
+        let page = read_text(folder.path().join(format!("sweephand-{command}.1")));
         assert!(page.contains(".SH SYNOPSIS") && page.contains(".SH OPTIONS"), "{command}");
         assert!(
             page.contains(&format!("sweephand {command}"))
                 || page.contains(&format!("sweephand\\-{command}")),
-            "{page:.600}"
+            "{command}: {page:.600}"
         );
         assert!(main.contains(&format!("sweephand\\-{command}(1)")), "{command} is in the first page");
     }
@@ -337,11 +337,11 @@ fn manual_pages_and_completions_know_every_subcommand() {
         }
         assert!(!script.contains("sweep-worker"), "{shell}: what is hidden stays so");
     }
-    let mut bash = command("bash").arg("-n").stdin(Stdio::piped()).spawn().unwrap();
+    let mut bash = command("bash").arg("-n").stdin(Stdio::piped()).spawn().expect("bash");
     std::io::Write::write_all(&mut bash.stdin.take().unwrap(), stdout(&["completions", "bash"]).as_bytes())
         .unwrap();
     assert!(bash.wait().unwrap().success(), "bash can read it");
-    let nowhere = command(SWEEPHAND).args(["man", "/no/such/directory"]).output().unwrap();
+    let nowhere = command(SWEEPHAND).args(["man", "/no/such/directory"]).output().expect("sweephand");
     assert_eq!(nowhere.status.code(), Some(2));
     assert_eq!(
         String::from_utf8(nowhere.stderr).unwrap(),
@@ -361,7 +361,7 @@ fn can_page() -> Result<(), String> {
     let output = command(SWEEPHAND)
         .args(["run", "--memory", "16MiB", "--policy", "clock", "--", "true"])
         .output()
-        .unwrap();
+        .expect("sweephand");
     if output.status.success() {
         Ok(())
     } else {
@@ -398,7 +398,7 @@ fn the_tutorial_works_as_it_is_written() {
             .env("LC_ALL", "C")
             .stdin(Stdio::null())
             .output()
-            .unwrap();
+            .expect("bash");
         let said = String::from_utf8(output.stdout).unwrap();
         assert!(output.status.success(), "{block}{said}{}", String::from_utf8_lossy(&output.stderr));
         ran += 1;
@@ -438,7 +438,7 @@ fn the_tutorial_works_as_it_is_written() {
 
 /// The coordinates of the curves of a chart.
 fn curves(path: &Path) -> Vec<Vec<f64>> {
-    let svg = fs::read_to_string(path).unwrap();
+    let svg = read_text(path);
     let curves = svg.split("<polyline points=\"").skip(1).map(|rest| rest.split('"').next().unwrap());
     curves.map(|points| points.split([' ', ',']).map(|number| number.parse().unwrap()).collect()).collect()
 }

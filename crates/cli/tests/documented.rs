@@ -13,7 +13,7 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::OnceLock;
-use sweephand_checks::{Need, skip};
+use sweephand_checks::{Need, entries, read_text, skip};
 
 const SWEEPHAND: &str = env!("CARGO_BIN_EXE_sweephand");
 
@@ -95,16 +95,16 @@ fn project() -> PathBuf {
 /// sources, and the page that checks every published number, which takes half an hour.
 fn pages() -> Vec<(String, String)> {
     let mut names = vec!["README.md".to_string()];
-    for entry in fs::read_dir(project().join("docs")).unwrap().map(Result::unwrap) {
-        let name = entry.file_name().into_string().unwrap();
-        if name.ends_with(".md") && !["tutorial.md", "artifact.md"].contains(&name.as_str()) {
+    for path in entries(project().join("docs")) {
+        let name = path.file_name().unwrap().to_str().unwrap();
+        if name.ends_with(".md") && !["tutorial.md", "artifact.md"].contains(&name) {
             names.push(format!("docs/{name}"));
         }
     }
     names.sort();
     names
         .into_iter()
-        .map(|name| (fs::read_to_string(project().join(&name)).unwrap(), name))
+        .map(|name| (read_text(project().join(&name)), name))
         .map(|(text, name)| (name, text))
         .collect()
 }
@@ -180,7 +180,7 @@ impl Reader {
         command.args(["-euo", "pipefail", "-c", script]).current_dir(self.sandbox.directory.path());
         command.env("PATH", path).env("HOME", self.sandbox.path("home")).env("LC_ALL", "C");
         command.env("XDG_CACHE_HOME", env!("CARGO_TARGET_TMPDIR")).env_remove("SWEEPHAND_TRACES");
-        command.stdin(Stdio::null()).output().unwrap()
+        command.stdin(Stdio::null()).output().expect("bash")
     }
 
     fn must(&self, script: &str) -> String {
@@ -206,12 +206,12 @@ fn why_not_paged() -> &'static Option<String> {
                 "true",
             ])
             .output()
-            .unwrap();
+            .expect("sweephand");
         let paged = Command::new(SWEEPHAND)
             .args(["run", "--memory", "16MiB", "--policy", "clock", "--swap", env!("CARGO_TARGET_TMPDIR")])
             .args(["--", "true"])
             .output()
-            .unwrap();
+            .expect("sweephand");
         [output, paged].iter().find(|output| !output.status.success()).map(|output| text(&output.stderr))
     })
 }
@@ -223,7 +223,7 @@ fn why_not_directed() -> &'static Option<String> {
             .args(["run", "--backend", "swap", "--memory", "16MiB", "--swap", env!("CARGO_TARGET_TMPDIR")])
             .args(["--", "true"])
             .output()
-            .unwrap();
+            .expect("sweephand");
         (!output.status.success()).then(|| text(&output.stderr))
     })
 }

@@ -16,7 +16,7 @@ fn bash(sandbox: &Sandbox, line: &str) -> Output {
     let path = format!("{}:{}", folder.display(), std::env::var("PATH").unwrap());
     let mut command = Command::new("bash");
     command.args(["-c", line]).current_dir(sandbox.path("")).env("PATH", path);
-    command.stdin(Stdio::null()).output().unwrap()
+    command.stdin(Stdio::null()).output().expect("bash")
 }
 
 #[test]
@@ -92,7 +92,7 @@ fn rows_that_cannot_be_read_stop_the_import_or_are_skipped() {
     let columns = "--columns time=1,key=2,size=3";
     for rule in ["", "--bad-rows stop", "--bad-rows skip:0%"] {
         let error = sandbox.error(&format!("import two.csv {columns} {rule} -o x.swt"));
-        assert!(error.contains("line 100 (byte "), "{error}");
+        assert!(error.contains("line 100 (byte "), "{rule:?}: {error}");
     }
     let said = |arguments: &str| {
         let output = sandbox.run(&format!("import {arguments}"));
@@ -122,9 +122,9 @@ fn rows_that_cannot_be_read_stop_the_import_or_are_skipped() {
         }
         let error =
             sandbox.error(&format!("import two.csv five.csv {columns} {order} --bad-rows skip -o x.swt"));
-        assert!(error.starts_with("five.csv: 5 of 300 rows"), "{error}");
+        assert!(error.starts_with("five.csv: 5 of 300 rows"), "{order:?}: {error}");
         let error = sandbox.error(&format!("import two.csv five.csv {columns} {order} -o x.swt"));
-        assert!(error.starts_with("two.csv: line 100 "), "{error}");
+        assert!(error.starts_with("two.csv: line 100 "), "{order:?}: {error}");
     }
     sandbox.write("a.txt", "1\nx\n2\n");
     sandbox.write("b.txt", "3\ny\n");
@@ -134,10 +134,16 @@ fn rows_that_cannot_be_read_stop_the_import_or_are_skipped() {
     {
         assert!(both.contains(expected), "{expected}: {both}");
     }
+}
+
+#[test]
+fn a_rule_for_bad_rows_that_is_none_is_refused() {
+    let sandbox = Sandbox::new();
+    sandbox.write("a.txt", "1\n2\n");
     for rule in ["skip:101%", "skip:5", "jump", "skip:-1%"] {
-        let error = sandbox.run(&format!("import two.csv {columns} --bad-rows {rule} -o x.swt"));
+        let error = sandbox.run(&format!("import a.txt --bad-rows {rule} -o x.swt"));
         assert_eq!(error.status.code(), Some(2), "{rule}");
-        assert!(text(&error.stderr).contains("as in skip:5%"), "{}", text(&error.stderr));
+        assert!(text(&error.stderr).contains("as in skip:5%"), "{rule}: {}", text(&error.stderr));
     }
 }
 
@@ -177,7 +183,7 @@ fn quotes_mean_what_is_asked_for() {
     assert!(error.contains("q.log: line 2 (byte 4): a quote that is not closed (--quote off"), "{error}");
     for quote in ["x", "on", "''", "'\"\"'"] {
         let error = pages("a,1\n", &format!("key=1 --quote {quote}")).unwrap_err();
-        assert!(error.contains("off, \" or '"), "{error}");
+        assert!(error.contains("off, \" or '"), "{quote}: {error}");
     }
 }
 
@@ -212,7 +218,7 @@ fn an_error_in_a_file_of_an_archive_among_several_inputs_names_it() {
     assert!(bash(&sandbox, "tar cf xy.tar x.csv y.csv").status.success());
     for order in ["", "--in-order"] {
         let error = sandbox.error(&format!("import a.csv xy.tar --columns time=1,key=2 {order} -o t.swt"));
-        assert!(error.starts_with("xy.tar (y.csv): line 2 (byte 4): "), "{error}");
+        assert!(error.starts_with("xy.tar (y.csv): line 2 (byte 4): "), "{order:?}: {error}");
     }
     let output =
         bash(&sandbox, "TMPDIR=/nosuch sweephand import a.csv x.csv --columns time=1,key=2 -o t.swt");
@@ -260,7 +266,18 @@ fn a_trace_of_whole_objects_says_so_and_its_pages_are_not_counted() {
     let error = sandbox.error("sweep plan.toml -o out");
     assert!(error.contains("w.swt: is of whole objects"), "{error}");
     sandbox.stdout("simulate copy.swt --whole-objects --memory 64MiB");
-    // Each request counts, so a window leaves out none.
+    // Pages of the same log are counted.
+    sandbox.stdout("import log.csv --columns tenant=1,key=2,size=3 -o pages.swt");
+    sandbox.stdout("partition pages.swt --memory 64MiB");
+}
+
+/// Each request for a whole object counts.
+#[test]
+fn a_window_leaves_out_no_request_for_a_whole_object() {
+    let sandbox = Sandbox::new();
+    sandbox.write("log.csv", "x,a,50000000\ny,b,50000000\n".repeat(5));
+    sandbox.stdout("import log.csv --columns tenant=1,key=2,size=3 --whole-objects -o w.swt");
+    sandbox.stdout("import w.swt -o copy.swt");
     let counts = |trace: &str| {
         let options = "--whole-objects --memory 40MiB,1GiB --policy lru,sieve --format csv";
         sandbox.stdout(&format!("simulate {trace} {options}")).replace(trace, "")
@@ -270,16 +287,13 @@ fn a_trace_of_whole_objects_says_so_and_its_pages_are_not_counted() {
     {
         let reduced = sandbox.run(&format!("import {trace} --window {window} -o {output}"));
         assert!(text(&reduced.stderr).contains("requests for whole objects are all kept"), "{trace}");
-        assert_eq!(counts(output), counts("w.swt"));
+        assert_eq!(counts(output), counts("w.swt"), "{trace}");
     }
     assert!(counts("small.swt").contains(",10,2,"), "{}", counts("small.swt"));
     let info: serde_json::Value =
         serde_json::from_str(&sandbox.stdout("info small.swt --format json")).unwrap();
     let notes = info["metadata"]["notes"].as_array().unwrap();
     assert_eq!(notes.iter().filter(|note| note.as_str().unwrap().contains("all kept")).count(), 1);
-    // Pages of the same log are counted.
-    sandbox.stdout("import log.csv --columns tenant=1,key=2,size=3 -o pages.swt");
-    sandbox.stdout("partition pages.swt --memory 64MiB");
 }
 
 #[test]
@@ -288,7 +302,7 @@ fn a_column_is_the_one_that_its_name_equals() {
     let pages = |log: &str, columns: &str| {
         sandbox.write("a.csv", log);
         let mut command = sandbox.command("import a.csv -o a.swt --columns");
-        let output = command.arg(columns).output().unwrap();
+        let output = command.arg(columns).output().expect("sweephand");
         match output.status.success() {
             true => {
                 let info: serde_json::Value =
@@ -309,10 +323,14 @@ fn a_column_is_the_one_that_its_name_equals() {
         ("key,key\na,b\n", "key=key"),
     ] {
         let error = pages(log, columns).unwrap_err();
-        assert!(error.contains("is there several times, as columns "), "{error}");
-        assert!(error.contains("give the number of one"), "{error}");
+        assert!(error.contains("is there several times, as columns "), "{log:?}, {columns}: {error}");
+        assert!(error.contains("give the number of one"), "{log:?}, {columns}: {error}");
     }
-    // The same in JSON.
+}
+
+#[test]
+fn a_column_of_json_is_the_one_that_its_name_equals() {
+    let sandbox = Sandbox::new();
     let json = |log: &str| {
         sandbox.write("a.json", log);
         let output = sandbox.run("import a.json -o a.swt --columns key=url.path");
@@ -375,18 +393,18 @@ fn every_command_that_is_shown_imports() {
         let mut command = sandbox.command("import --show");
         // A name with a dash is one for every program.
         let given = if name == "-o" { OsStr::new("./-o") } else { name };
-        let output = command.arg(given).output().unwrap();
+        let output = command.arg(given).output().expect("sweephand");
         let shown = text(&output.stdout);
         assert!(output.status.success(), "{name:?}: {}", text(&output.stderr));
         let line = shown
             .lines()
             .find_map(|line| line.strip_prefix("a guess: ").or(line.strip_prefix("to import it: ")));
         let line = line.unwrap_or_else(|| panic!("{name:?}: {shown}"));
-        assert!(line.starts_with("sweephand import "), "{line}");
+        assert!(line.starts_with("sweephand import "), "{name}: {line}");
         let output = bash(&sandbox, line);
         assert!(output.status.success(), "{name:?}: {line}: {}", text(&output.stderr));
         let trace = if name == "T.swt" { "T2.swt" } else { "T.swt" };
-        assert!(sandbox.path(trace).exists(), "{line}");
+        assert!(sandbox.path(trace).exists(), "{name}: {line}");
     }
 }
 
@@ -424,8 +442,11 @@ fn json_that_is_not_an_object_a_line_is_named() {
         sandbox.write("a.json", json);
         for arguments in ["--show", "--columns key=k -o a.swt", "-o a.swt"] {
             let error = sandbox.error(&format!("import a.json {arguments}"));
-            assert!(error.starts_with(&format!("a.json: is {what}, which is not read")), "{json}: {error}");
-            assert!(error.contains(&format!("`{filter} | sweephand import -`")), "{error}");
+            assert!(
+                error.starts_with(&format!("a.json: is {what}, which is not read")),
+                "{arguments}: {json}: {error}"
+            );
+            assert!(error.contains(&format!("`{filter} | sweephand import -`")), "{arguments}: {error}");
         }
     }
     sandbox.write("b.json", b"{\"k\":\"\xff\"}\n");
@@ -477,7 +498,7 @@ fn import_without_memory_fails_in_one_line() {
         assert_eq!(output.status.code(), Some(2), "{line}: {said}");
         assert!(said.starts_with("sweephand: ") && said.contains(expected), "{line}: {said}");
         assert_eq!(said.lines().count(), 1, "{line}: {said}");
-        assert!(!sandbox.path("x.swt").exists());
+        assert!(!sandbox.path("x.swt").exists(), "{line}");
     }
 }
 

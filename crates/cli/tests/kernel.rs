@@ -12,10 +12,10 @@ use schema::keeps_to;
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::os::unix::process::CommandExt;
-use std::process::Stdio;
+use std::process::{Output, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
-use sweephand_checks::{Need, repeated, skip};
+use sweephand_checks::{Need, read_text, repeated, skip, trying};
 
 fn statistics(options: &[&str], command: &[&str]) -> serde_json::Value {
     let path = workshop().join(format!("{}.{:?}.json", options.join(""), std::thread::current().id()));
@@ -29,7 +29,7 @@ fn statistics(options: &[&str], command: &[&str]) -> serde_json::Value {
     }
     assert!(output.status.success(), "{options:?}: {}", text(&output.stderr));
     assert_eq!(text(&output.stderr), "");
-    let document = fs::read_to_string(&path).unwrap();
+    let document = read_text(&path);
     if let Some(Err(error)) = keeps_to("run.json", &document, tempfile::tempdir().unwrap().path()) {
         panic!("{options:?}: {error}: {document}");
     }
@@ -87,6 +87,7 @@ fn nothing_is_left_however_it_ends() {
     ];
     for (variant, _) in variants.into_iter().filter(|(_, can)| *can) {
         for end in ["TERM", "INT", "KILL", "USR1", "exit"] {
+            let _input = trying(|| format!("it ends by {end}"));
             let mut command = run_as_is(&["--memory", "16MiB"]);
             command.args(variant);
             // A shell, so that there is more than one process; its child outlives it when it exits.
@@ -169,7 +170,11 @@ fn page_tables_that_do_not_fit_are_told_in_one_line() {
             message.split(" MiB page tables and the like").next().and_then(|words| words.rsplit(' ').next());
         let tables: u64 = tables.and_then(|number| number.parse().ok()).unwrap_or_default();
         assert!(tables >= 16 && message.contains("give it more with --memory"), "{options:?}: {message}");
-        assert_eq!(message.lines().filter(|line| line.starts_with("sweephand: ")).count(), 1, "{message}");
+        assert_eq!(
+            message.lines().filter(|line| line.starts_with("sweephand: ")).count(),
+            1,
+            "{options:?}: {message}"
+        );
     }
 }
 
@@ -189,7 +194,7 @@ fn two_runs_at_a_time_say_so() {
     }
     let mut second = run_as_is(&["--kernel", "--memory", "16MiB"]);
     // `live::output` leaves the line out.
-    let said = second.args(["--", "cat", "/proc/swaps"]).output().unwrap();
+    let said = second.args(["--", "cat", "/proc/swaps"]).output().expect("sweephand");
     let message = text(&said.stderr);
     // It names one of them, which may be of another test.
     assert!(message.contains("another run has a swap file, too (/"), "{message}");
@@ -200,8 +205,15 @@ fn two_runs_at_a_time_say_so() {
         .filter_map(|line| line.split_whitespace().last()?.parse().ok())
         .collect();
     let (own, others) = priorities.split_last().unwrap();
-    assert!(others.iter().all(|other| own > other), "{list}");
+    assert!(!others.is_empty() && others.iter().all(|other| own > other), "{list}");
     drop(first);
+}
+
+/// `sweephand compare` with options, of a command.
+fn compare(options: &[&str], command: &[&str]) -> Output {
+    let mut compare = sweephand();
+    compare.args(["compare", "--swap"]).arg(workshop()).args(options).arg("--").args(command);
+    output(&mut compare)
 }
 
 #[test]
@@ -210,11 +222,6 @@ fn a_comparison_has_every_variant_in_every_round() {
         return;
     }
     let churn = program("churn");
-    let compare = |options: &[&str], command: &[&str]| {
-        let mut compare = sweephand();
-        compare.args(["compare", "--swap"]).arg(workshop()).args(options).arg("--").args(command);
-        output(&mut compare)
-    };
     let churn = [churn.to_str().unwrap(), "24", "2", "1"];
     let options = ["--memory", "16MiB,64MiB", "--policy", "clock,fifo", "--rounds", "2", "--format", "csv"];
     let result = compare(&options, &churn);
@@ -237,6 +244,15 @@ fn a_comparison_has_every_variant_in_every_round() {
         let short_of_memory = row[8].parse::<u64>().is_ok_and(|refaults| refaults > 0);
         assert_eq!(short_of_memory, row[1] == "16777216", "{row:?}");
     }
+}
+
+#[test]
+fn a_comparison_is_a_table_and_exported_to_markdown() {
+    if !can_swap() || !can_page() {
+        return;
+    }
+    let churn = program("churn");
+    let churn = [churn.to_str().unwrap(), "24", "2", "1"];
     let markdown = workshop().join("comparison.md");
     let words = markdown.to_str().unwrap();
     let table = compare(
@@ -255,15 +271,24 @@ fn a_comparison_has_every_variant_in_every_round() {
         &churn,
     );
     assert!(table.status.success(), "{}", text(&table.stderr));
-    let rows = fs::read_to_string(&markdown).unwrap();
+    let rows = read_text(&markdown);
     fs::remove_file(&markdown).unwrap();
     assert!(rows.starts_with("|  | memory | seconds |") && rows.contains("\n| native | all |"), "{rows}");
     assert_eq!(rows.lines().count(), 2 + 3, "{rows}");
+    let table = compare(&["--memory", "16MiB", "--policy", "clock", "--rounds", "1"], &churn);
+    let table = text(&table.stdout);
+    assert!(table.contains("to kernel") && table.contains("20.2 MiB for 16.0 MiB"), "{table}");
+}
+
+#[test]
+fn a_program_that_does_not_print_the_same_is_a_finding() {
+    if !can_swap() || !can_page() {
+        return;
+    }
     let json = compare(
         &["--memory", "16MiB", "--policy", "clock", "--rounds", "1", "--format", "json"],
         &["sh", "-c", "echo $$; exit 3"],
     );
-    // A program that does not always print the same: a finding.
     assert_eq!(json.status.code(), Some(1));
     assert!(text(&json.stderr).contains("did not always do the same"), "{}", text(&json.stderr));
     if let Some(Err(error)) =
@@ -275,15 +300,11 @@ fn a_comparison_has_every_variant_in_every_round() {
     assert_eq!(json["sweephand"]["memory"], "16MiB");
     assert_eq!(json["runs"].as_array().unwrap().len(), 3);
     assert_eq!(json["runs"][1]["exit_status"], 3);
-    let table = compare(&["--memory", "16MiB", "--policy", "clock", "--rounds", "1"], &churn);
-    let table = text(&table.stdout);
-    assert!(table.contains("to kernel") && table.contains("20.2 MiB for 16.0 MiB"), "{table}");
 }
 
-fn compare(options: &[&str], command: &[&str]) -> std::process::Output {
-    let mut compare = sweephand();
-    compare.args(["compare", "--memory", "32MiB", "--policy", "clock", "--swap"]).arg(workshop());
-    output(compare.args(options).arg("--").args(command))
+/// The same of CLOCK in 32 MiB.
+fn compare_clock(options: &[&str], command: &[&str]) -> Output {
+    compare(&[&["--memory", "32MiB", "--policy", "clock"], options].concat(), command)
 }
 
 /// Rows of a comparison: policy, exit status and failure.
@@ -303,20 +324,20 @@ fn a_comparison_of_a_program_that_fails_says_so() {
     }
     // It crashes: no times, no ratio.
     let crash = ["sh", "-c", "kill -SEGV $$"];
-    let table = compare(&["--rounds", "2"], &crash);
+    let table = compare_clock(&["--rounds", "2"], &crash);
     assert_eq!(table.status.code(), Some(1), "{}", text(&table.stderr));
     let (shown, notes) = (text(&table.stdout), text(&table.stderr));
     assert_eq!(shown.matches("2 of 2").count(), 3, "{shown}");
     assert!(!shown.contains("1.00"), "no ratio: {shown}");
     let expected = "note: Failed: native, 2 times in 2 rounds, first in round 1: was ended by signal 11.";
     assert!(notes.contains(expected), "{notes}");
-    let csv = compare(&["--rounds", "1", "--format", "csv"], &crash);
+    let csv = compare_clock(&["--rounds", "1", "--format", "csv"], &crash);
     assert_eq!(csv.status.code(), Some(1));
     let expected = ["native", "kernel", "clock"].map(|policy| [policy, "139", "was ended by signal 11"]);
     assert_eq!(outcomes(&text(&csv.stdout)), expected);
 
     // It ends with a status of its own every time: its times can be compared, and that is said.
-    let fails = compare(&["--rounds", "1"], &["sh", "-c", "exit 3"]);
+    let fails = compare_clock(&["--rounds", "1"], &["sh", "-c", "exit 3"]);
     assert_eq!(fails.status.code(), Some(1));
     assert!(
         text(&fails.stderr).contains("ends with exit status 3 even with all memory"),
@@ -327,7 +348,7 @@ fn a_comparison_of_a_program_that_fails_says_so() {
 
     // It fails only where memory is short: the preload library tells the pager's runs apart.
     let script = "test -z \"$LD_PRELOAD\" || exit 7";
-    let csv = compare(&["--rounds", "2", "--format", "csv"], &["sh", "-c", script]);
+    let csv = compare_clock(&["--rounds", "2", "--format", "csv"], &["sh", "-c", script]);
     assert_eq!(csv.status.code(), Some(1));
     let expected = [("native", "0", ""), ("kernel", "0", ""), ("clock", "7", "exit status 7")];
     let expected = expected.map(|(policy, status, failure)| [policy, status, failure]);
@@ -345,7 +366,7 @@ fn a_comparison_keeps_what_was_measured_when_a_run_is_ended() {
         return;
     }
     let script = "import ctypes, mmap\nlibc = ctypes.CDLL(None)\nlibc.mlockall(3)\nx = bytearray(b'1') * (200 << 20)\nprint(len(x))";
-    let json = compare(&["--rounds", "1", "--format", "json"], &["python3", "-c", script]);
+    let json = compare_clock(&["--rounds", "1", "--format", "json"], &["python3", "-c", script]);
     assert_eq!(json.status.code(), Some(1), "{}", text(&json.stderr));
     let document = text(&json.stdout);
     if let Some(Err(error)) = keeps_to("compare.json", &document, tempfile::tempdir().unwrap().path()) {
@@ -371,7 +392,12 @@ fn a_comparison_that_is_interrupted_shows_what_it_has() {
     let mut command = sweephand();
     command.args(["compare", "--memory", "32MiB", "--policy", "clock", "--format", "csv", "--swap"]);
     command.arg(workshop()).args(["--", "sh", "-c", &script]);
-    let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let child = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("sweephand");
     let start = Instant::now();
     while !program_of(child.id())
         .iter()
@@ -439,8 +465,8 @@ fn without_root_the_kernel_refuses_and_the_pager_runs_without_a_cgroup() {
     ] {
         let output = as_nobody(arguments);
         let words = text(&output.stderr);
-        assert_eq!(output.status.code(), Some(2), "{words}");
-        assert!(words.contains("that is for root") && words.lines().count() == 1, "{words}");
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {words}");
+        assert!(words.contains("that is for root") && words.lines().count() == 1, "{arguments:?}: {words}");
     }
     let output =
         as_nobody(&["run", "--memory", "16MiB", "--swap", ".", "--stats", "stats.json", "--", "true"]);

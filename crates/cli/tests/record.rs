@@ -12,7 +12,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 use std::{env, fs};
-use sweephand_checks::has_program;
+use sweephand_checks::{has_program, read_text, trying};
 
 /// Pages of the list that a job makes, far more than any launcher touches.
 const JOB_PAGES: u64 = 3000;
@@ -60,7 +60,7 @@ fn jobs() -> Sandbox {
 /// A PATH on which `python3` is the interpreter, and no script of this machine that launches it.
 fn path_with_python() -> OsString {
     let ask = ["-I", "-S", "-c", "import sys; print(sys.executable)"];
-    let python = Command::new("python3").args(ask).output().unwrap().stdout;
+    let python = Command::new("python3").args(ask).output().expect("python3").stdout;
     let directory = PathBuf::from(String::from_utf8(python).unwrap().trim());
     let path = env::var_os("PATH").unwrap_or_default();
     let others = env::split_paths(&path);
@@ -69,7 +69,13 @@ fn path_with_python() -> OsString {
 
 fn run(sandbox: &Sandbox, options: &str, command: &[&str]) -> Output {
     let mut record = sandbox.command(options);
-    record.arg("--").args(command).stdin(Stdio::null()).env("PATH", path_with_python()).output().unwrap()
+    record
+        .arg("--")
+        .args(command)
+        .stdin(Stdio::null())
+        .env("PATH", path_with_python())
+        .output()
+        .expect("sweephand")
 }
 
 fn info(sandbox: &Sandbox, trace: &str) -> Value {
@@ -141,9 +147,10 @@ fn a_recording_of_a_launcher_names_the_child_and_gets_no_advice() {
         (&["sh", "./two.sh"], "sh: "),
     ];
     for (launcher, name) in launchers {
+        let _input = trying(|| format!("{launcher:?}"));
         // So slowly that it is seen.
         let slow = "import time; time.sleep(0.5)\n";
-        let job = fs::read_to_string(sandbox.path("job.py")).unwrap();
+        let job = read_text(sandbox.path("job.py"));
         if !job.contains(slow) {
             sandbox.write("job.py", job + slow);
         }
@@ -213,7 +220,15 @@ fn with_children_each_process_has_a_trace() {
         assert!(info["metadata"].get("largest_child").is_none(), "{name}");
         sandbox.stdout(&format!("info traces/{name} --verify"));
     }
-    // A child that only forks: its objects are its parent's, and its pages its own.
+}
+
+/// Its objects are its parent's.
+#[test]
+fn a_child_that_only_forks_has_pages_of_its_own() {
+    if !has_program("valgrind") {
+        return;
+    }
+    let sandbox = jobs();
     let output = run(&sandbox, "record --children -o forked", &["python3", "-I", "-S", "workers.py"]);
     assert!(output.status.success(), "{}", text(&output.stderr));
     let mut counts: Vec<u64> = fs::read_dir(sandbox.path("forked"))
@@ -225,7 +240,15 @@ fn with_children_each_process_has_a_trace() {
     counts.sort_unstable();
     assert_eq!(counts.len(), 2);
     assert!(counts[0] < 2000 && counts[1] > 2000, "{counts:?}");
-    // The same, into a file that is there: refused before anything runs.
+}
+
+/// It is refused before anything runs.
+#[test]
+fn children_are_not_recorded_into_a_file() {
+    if !has_program("valgrind") {
+        return;
+    }
+    let sandbox = Sandbox::new();
     sandbox.write("file", "");
     let output = run(&sandbox, "record --children -o file", &["sh", "-c", "echo ran"]);
     assert_eq!((output.status.code(), text(&output.stdout)), (Some(2), String::new()));
@@ -261,7 +284,7 @@ fn a_report_records_a_program_too() {
     let output = run(&sandbox, "report -p opt,clock -m 50% -o r.html", &["env", "./job.py", "y"]);
     assert!(output.status.success(), "{}", text(&output.stderr));
     assert_eq!(text(&output.stdout), "worked y\n");
-    assert!(fs::read_to_string(sandbox.path("r.html")).unwrap().contains("Enough memory"));
+    assert!(read_text(sandbox.path("r.html")).contains("Enough memory"));
     assert!(sandbox.files().contains(&"env.swt".to_string()));
 }
 
@@ -290,6 +313,7 @@ int main(void)
 "#;
 
 /// With debug information, faults are told by the line that made the object; without, by an offset.
+/// One recording serves for the report and all files beside it, because Valgrind takes seconds.
 #[test]
 fn a_report_tells_faults_by_the_place_that_made_the_object() {
     if !has_program("valgrind") {
@@ -302,20 +326,20 @@ fn a_report_tells_faults_by_the_place_that_made_the_object() {
     {
         let mut compiler = Command::new("cc");
         compiler.args(["-O1", option, "-o", "arrays", "arrays.c"]).current_dir(sandbox.path("."));
-        assert!(compiler.status().unwrap().success());
+        assert!(compiler.status().expect("cc").success());
         let output = run(
             &sandbox,
             "report -p opt,clock -m 25%,50% -o r.html --stacks r.folded --stacks-of objects",
             &["./arrays"],
         );
         assert!(output.status.success(), "{}", text(&output.stderr));
-        let page = fs::read_to_string(sandbox.path("r.html")).unwrap();
+        let page = read_text(sandbox.path("r.html"));
         let table = &page[page.find("Faults by place that made it").expect(option)..];
         let rows: Vec<&str> = table.split("<tr>").skip(2).take(2).collect();
         // The two arrays are in one row, which has most faults.
         assert!(rows[0].contains(places[0]) && rows[0].contains("<td>2</td></tr>"), "{option}: {rows:?}");
         assert!(rows[1].contains(places[1]) && rows[1].contains("<td>1</td></tr>"), "{option}: {rows:?}");
-        let folded = fs::read_to_string(sandbox.path("r.folded")).unwrap();
+        let folded = read_text(sandbox.path("r.folded"));
         let stacks: Vec<&str> = folded.lines().filter(|line| line.contains(places[1])).collect();
         assert!(
             !stacks.is_empty() && stacks[0].rsplit(' ').next().unwrap().parse::<u64>().unwrap() > 0,
@@ -365,7 +389,10 @@ fn a_program_without_dashes_before_it_is_told() {
         ("run --memory 64MiB ls", "run --memory 64MiB -- ls"),
     ] {
         let words = said(arguments);
-        assert!(words.contains(&format!("write -- before the program: sweephand {meant}\n")), "{words}");
+        assert!(
+            words.contains(&format!("write -- before the program: sweephand {meant}\n")),
+            "{arguments}: {words}"
+        );
     }
     assert!(said("advise env").contains("if the program is meant, write -- before it: -- env"));
     assert!(!said("record --no-such-option -- ls").contains("write --"));

@@ -12,7 +12,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
-use sweephand_checks::{Need, skip};
+use sweephand_checks::{Need, read_text, skip, trying};
 use sweephand_trace::{Chunk, Trace};
 
 /// A user who is nobody else here.
@@ -93,7 +93,7 @@ fn lrus_faults_are_within_the_window_of_the_true_ones() {
     let (trace, said) = tries.into_iter().find(|(trace, _)| is_small(trace)).expect("a window that is small");
     assert_eq!(text(&said.stdout), "right");
     // This is more than fits a pipe.
-    let printed = text(&command(&order).args(ORDER).arg("print").output().unwrap().stdout);
+    let printed = text(&command(&order).args(ORDER).arg("print").output().expect("order").stdout);
     let truth: Vec<u64> = printed.lines().map(|line| line.parse().unwrap()).collect();
     let seen = references_of(&trace);
     let metadata = &trace.header().metadata;
@@ -133,13 +133,14 @@ fn without_a_budget_only_what_is_touched_is_recorded() {
         let words = [path_of(&sparse), "1000", stride, together];
         let touched = 1000 * together.parse::<u64>().unwrap();
         let (trace, said) = recorded(&path, &["--overhead", "none"], &words);
-        assert_eq!(text(&said.stdout), "right");
+        assert_eq!(text(&said.stdout), "right", "{words:?}");
         let seen = trace.header().totals.distinct_pages;
         assert!((touched..touched + OTHER_PAGES).contains(&seen), "{words:?}: {seen}");
     }
 }
 
-/// What is downstream of a recording takes it, and says from which size counts hold.
+/// What is downstream of a recording takes it, and says from which size counts hold. One recording
+/// serves for all commands, because it takes seconds.
 #[test]
 fn a_live_recording_goes_through_the_whole_command() {
     if !can_record() {
@@ -209,6 +210,7 @@ fn a_killed_recorder_leaves_a_trace_and_a_program_that_goes_on() {
     }
     let (folder, order) = (tempfile::tempdir().unwrap(), program("order"));
     for round in 0..5 {
+        let _input = trying(|| format!("killed after {} ms", 60 * round));
         let path = folder.path().join(format!("{round}.swt"));
         let printed = folder.path().join(format!("{round}.txt"));
         let mut recorder = record(&path, &["--", path_of(&order), "1000", "20000", "5"]);
@@ -269,6 +271,7 @@ fn a_program_that_forks_goes_on_when_its_recorder_is_killed() {
     let (folder, forks) = (tempfile::tempdir().unwrap(), program("forks"));
     // Most of the times are within the start of the program, and of its pager.
     for (round, milliseconds) in [0, 0, 0, 1, 1, 2, 3, 5, 100, 200].into_iter().enumerate() {
+        let _input = trying(|| format!("killed after {milliseconds} ms"));
         let path = folder.path().join(format!("{round}.swt"));
         let printed = folder.path().join(format!("{round}.txt"));
         let mut recorder = record(&path, &["--", path_of(&forks), "32", "3", "2"]);
@@ -278,8 +281,8 @@ fn a_program_that_forks_goes_on_when_its_recorder_is_killed() {
         std::thread::sleep(Duration::from_millis(milliseconds));
         recorder.kill().unwrap();
         recorder.wait().unwrap();
-        eventually(|| !fs::read_to_string(&printed).unwrap().is_empty());
-        assert_eq!(fs::read_to_string(&printed).unwrap().lines().last(), Some("right"));
+        eventually(|| !read_text(&printed).is_empty());
+        assert_eq!(read_text(&printed).lines().last(), Some("right"));
     }
 }
 

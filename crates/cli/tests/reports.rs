@@ -9,7 +9,7 @@ use schema::keeps_to;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
-use sweephand_checks::{Need, has_program, skip};
+use sweephand_checks::{Need, has_program, read_text, skip};
 
 /// A loop over an object, with pages outside of it now and then: PGTR, our recorder's wire format.
 fn with_a_loop() -> Sandbox {
@@ -54,7 +54,7 @@ fn texts(html: &str, kind: &str) -> Vec<String> {
 fn a_report_is_one_page_that_needs_nothing_else() {
     let sandbox = with_a_loop();
     sandbox.stdout("report loop.pt -o report.html");
-    let page = fs::read_to_string(sandbox.path("report.html")).unwrap();
+    let page = read_text(sandbox.path("report.html"));
     assert!(page.starts_with("<!doctype html>\n<html lang=\"en\">"));
     assert_eq!(texts(&page, "title")[0], "loop: memory report");
     assert_eq!(texts(&page, "h1"), ["loop"]);
@@ -102,7 +102,7 @@ fn the_numbers_of_a_report_are_those_of_simulate() {
     let plain = page.replace(',', "");
     for size in 0..3 {
         let cells = format!("<td>{}</td><td>{}</td>", faults[size], faults[3 + size]);
-        assert!(plain.contains(&cells), "{cells}");
+        assert!(plain.contains(&cells), "size {size}: {cells}");
     }
 }
 
@@ -124,10 +124,13 @@ fn pictures_are_svg_or_png_by_their_names() {
     for what in ["faults", "pages", "distances"] {
         sandbox.stdout(&format!("plot {what} loop.pt -o x.svg"));
         sandbox.stdout(&format!("plot {what} loop.pt --log -o x.png"));
-        let svg = fs::read_to_string(sandbox.path("x.svg")).unwrap();
-        assert!(svg.starts_with("<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"788\""), "{svg:.90}");
+        let svg = read_text(sandbox.path("x.svg"));
+        assert!(
+            svg.starts_with("<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"788\""),
+            "{what}: {svg:.90}"
+        );
         assert!(svg.ends_with("</svg>") && !svg.contains("var(--") && !svg.contains("NaN"), "{what}");
-        assert_eq!(fs::read(path.join("x.png")).unwrap()[..8], *b"\x89PNG\r\n\x1a\n");
+        assert_eq!(fs::read(path.join("x.png")).unwrap()[..8], *b"\x89PNG\r\n\x1a\n", "{what}");
     }
     let error = sandbox.run("plot faults loop.pt -o x.jpeg");
     assert_eq!(error.status.code(), Some(2));
@@ -147,7 +150,7 @@ fn advice_is_five_lines_with_the_command_to_run_next() {
         .args(["advise", "it's a loop.pt", "-p", "opt,clock,clock-pro-strict", "-m", "25%,50%,75%"])
         .current_dir(path)
         .output()
-        .unwrap();
+        .expect("sweephand");
     assert_eq!(
         String::from_utf8(output.stdout).unwrap(),
         "program   it's a loop: 3,000 references to 45 pages (180 KiB).\n\
@@ -161,7 +164,7 @@ fn advice_is_five_lines_with_the_command_to_run_next() {
     );
     let next = "report 'it'\\''s a loop.pt' -o 'it'\\''s a loop.html'";
     let shell = format!("{} {next}", env!("CARGO_BIN_EXE_sweephand"));
-    assert!(Command::new("sh").args(["-c", &shell]).current_dir(path).status().unwrap().success());
+    assert!(Command::new("sh").args(["-c", &shell]).current_dir(path).status().expect("sh").success());
     assert!(path.join("it's a loop.html").exists());
 }
 
@@ -204,7 +207,7 @@ fn advice_about_a_program_records_it_first() {
         .env("XDG_CACHE_HOME", env!("CARGO_TARGET_TMPDIR"))
         .current_dir(directory.path())
         .output()
-        .unwrap();
+        .expect("sweephand");
     let said = String::from_utf8(output.stdout).unwrap();
     assert_eq!(output.status.code(), Some(3), "the program's own");
     // What the program prints is not among the advice.
@@ -236,7 +239,7 @@ fn bad_input_gets_one_line_and_leaves_nothing_behind() {
         let error = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(2), "{arguments}: {error}");
         assert!(error.starts_with(&format!("sweephand: {message}")), "{arguments}: {error}");
-        assert_eq!(error.lines().count(), 1, "{error}");
+        assert_eq!(error.lines().count(), 1, "{arguments}: {error}");
     }
     let mut names: Vec<_> = fs::read_dir(path).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     names.sort();
@@ -305,7 +308,7 @@ fn counts_of_a_run_keep_to_their_schema() {
     if !output.status.success() {
         return skip(Need::Userfaultfd, String::from_utf8_lossy(&output.stderr));
     }
-    let counts = fs::read_to_string(sandbox.path("counts.json")).unwrap();
+    let counts = read_text(sandbox.path("counts.json"));
     let Some(kept) = keeps_to("run.json", &counts, path) else { return };
     kept.unwrap();
     let without = counts.replace("\"evictions\"", "\"gist\"");
@@ -326,7 +329,7 @@ fn pages_work_in_a_browser() {
     sandbox.stdout("report loop.pt -p opt,clock,lifo-plus,auto -o leaders.html");
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../report/browser/check.mjs");
     for (page, least) in [("report.html", 30), ("leaders.html", 32)] {
-        let output = Command::new("node").arg(&script).arg(path.join(page)).output().unwrap();
+        let output = Command::new("node").arg(&script).arg(path.join(page)).output().expect("node");
         let said = String::from_utf8_lossy(&output.stdout);
         assert!(output.status.success(), "{page}: {said}{}", String::from_utf8_lossy(&output.stderr));
         assert!(said.lines().filter(|line| line.starts_with("ok")).count() >= least, "{page}: {said}");

@@ -17,7 +17,7 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
-use sweephand_checks::{Need, skip};
+use sweephand_checks::{Need, read_text, skip, trying};
 
 /// An agent in the program pages it.
 struct Agent;
@@ -85,7 +85,7 @@ fn contents_are_right_without_io_uring_or_read_ahead_and_in_the_least_memory() {
 /// What `--reference-bits` can be here. Linux 7.3 and later have read-write protection.
 fn reference_bits() -> &'static [&'static str] {
     let options = ["run", "--memory", "16MiB", "--reference-bits", "rwp", "--", "true"];
-    match command(SWEEPHAND).args(options).output().unwrap().status.success() {
+    match command(SWEEPHAND).args(options).output().expect("sweephand").status.success() {
         true => &["auto", "software", "rwp"],
         false => &["auto", "software"],
     }
@@ -107,7 +107,7 @@ fn contents_are_right_whatever_the_reference_bits() {
             assert!(if bits == "auto" { is_had } else { source == bits }, "{bits}: {source}");
             let [unused, unasked] =
                 ["unused_pages", "unasked_pages"].map(|name| counts[name].as_u64().unwrap());
-            assert!(unused <= unasked && unasked > 0, "{counts}");
+            assert!(unused <= unasked && unasked > 0, "{options:?}: {counts}");
         }
     }
 }
@@ -121,7 +121,11 @@ fn a_program_that_fits_needs_no_reference_bits() {
     for &bits in reference_bits() {
         let options = ["--memory", "64MiB", "--reference-bits", bits];
         let counts = counts(&options, "churn", &["16", "4", "1"]);
-        assert_eq!((&counts["reference_bits"], &counts["faults"]), (&"none".into(), &0.into()), "{counts}");
+        assert_eq!(
+            (&counts["reference_bits"], &counts["faults"]),
+            (&"none".into(), &0.into()),
+            "{options:?}: {counts}"
+        );
     }
 }
 
@@ -129,7 +133,7 @@ fn a_program_that_fits_needs_no_reference_bits() {
 fn unavailable_reference_bits_refuse_the_run() {
     let refused = |backend: &str| {
         let options = ["run", "--memory", "16MiB", "--backend", backend, "--reference-bits", "rwp"];
-        let output = command(SWEEPHAND).args(options).args(["--", "true"]).output().unwrap();
+        let output = command(SWEEPHAND).args(options).args(["--", "true"]).output().expect("sweephand");
         assert_eq!(output.status.code(), Some(2));
         text(&output.stderr)
     };
@@ -147,7 +151,7 @@ fn contents_are_right_on_one_processor() {
     if !can_page() {
         return;
     }
-    let status = fs::read_to_string("/proc/self/status").unwrap();
+    let status = read_text("/proc/self/status");
     let allowed = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).unwrap();
     let first = allowed.trim().split(['-', ',']).next().unwrap();
     for policy in ["fifo", "clock", "apr"] {
@@ -301,7 +305,7 @@ fn a_pager_that_gives_up_ends_the_program_for_sure() {
         (output.status.code(), text(&output.stdout), said.as_str()),
         (Some(0), "right".to_string(), "")
     );
-    let counts: serde_json::Value = serde_json::from_slice(&fs::read(stats).unwrap()).unwrap();
+    let counts: serde_json::Value = serde_json::from_str(&read_text(stats)).unwrap();
     assert_eq!(counts["reference_bits"], "software");
 }
 
@@ -317,6 +321,7 @@ fn programs_that_cannot_be_paged_are_refused_and_run_as_children() {
         (compiled("churn", &["-fsanitize=thread"]), "is made with a sanitizer"),
     ];
     for (program, words) in cases {
+        let _input = trying(|| program.display().to_string());
         let mut refused = run(&["--memory", "16MiB", "--backend", "anon", "--"]);
         let output = self::output(refused.arg(&program).args(["1", "1", "1"]));
         let said = text(&output.stderr);
@@ -395,7 +400,7 @@ fn a_paged_program_leaves_no_false_core() {
     if !can_page() {
         return;
     }
-    let pattern = fs::read_to_string("/proc/sys/kernel/core_pattern").unwrap();
+    let pattern = read_text("/proc/sys/kernel/core_pattern");
     if pattern.starts_with('|') || pattern.contains('/') {
         return skip(Need::Machine, format_args!("core dumps go elsewhere: {pattern}"));
     }
@@ -409,10 +414,10 @@ fn a_paged_program_leaves_no_false_core() {
         );
         let output = output(Command::new("sh").args(["-c", &script]).current_dir(folder.path()));
         let words = text(&output.stderr);
-        assert_eq!(output.status.code(), Some(128 + 6), "{words}");
+        assert_eq!(output.status.code(), Some(128 + 6), "{memory}: {words}");
         assert_eq!(words.contains("no core dump was written"), is_paged, "{words}");
         let is_there = fs::read_dir(folder.path()).unwrap().next().is_some();
-        assert_eq!(is_there, !is_paged, "{words}");
+        assert_eq!(is_there, !is_paged, "{memory}: {words}");
     }
 }
 
@@ -456,7 +461,7 @@ fn counts_of(options: &[&str], name: &str, arguments: &[&str]) -> serde_json::Va
     let stats = workshop().join(format!("{name}.{}.json", arguments.join(".")));
     let options = [options, &["--stats", stats.to_str().unwrap()]].concat();
     expect_right(&options, name, arguments);
-    serde_json::from_slice(&fs::read(&stats).unwrap()).unwrap()
+    serde_json::from_str(&read_text(&stats)).unwrap()
 }
 
 const ANON: [&str; 6] = ["--backend", "anon", "--memory", "16MiB", "--policy", "clock"];
@@ -548,6 +553,7 @@ fn faults_are_those_of_the_simulation() {
     }
 }
 
+/// One run serves for all counts, because it takes seconds.
 #[test]
 fn counts_add_up_and_the_limit_holds() {
     if !can_page() {
@@ -557,7 +563,7 @@ fn counts_add_up_and_the_limit_holds() {
     let mut command = run(&["--memory", "16MiB", "--policy", "clock", "--stats"]);
     command.arg(&stats).arg("--").arg(program("churn")).args(["32", "4", "1"]);
     assert!(output(&mut command).status.success());
-    let stats: serde_json::Value = serde_json::from_slice(&fs::read(stats).unwrap()).unwrap();
+    let stats: serde_json::Value = serde_json::from_str(&read_text(stats)).unwrap();
     let count = |name: &str| stats[name].as_u64().unwrap_or_else(|| panic!("{name} in {stats}"));
     assert_eq!(stats["policy"], "clock");
     assert_eq!(stats["exit_status"], 0);
@@ -598,7 +604,7 @@ fn counts(options: &[&str], name: &str, arguments: &[&str]) -> serde_json::Value
     command.arg("--stats").arg(&stats).arg("--").arg(program).args(arguments);
     let output = output(&mut command);
     assert!(output.status.success(), "{command:?}: {} {}", text(&output.stdout), text(&output.stderr));
-    let counts = serde_json::from_slice(&fs::read(&stats).unwrap()).unwrap();
+    let counts = serde_json::from_str(&read_text(&stats)).unwrap();
     fs::remove_file(stats).unwrap();
     counts
 }
@@ -637,7 +643,7 @@ fn a_program_that_fits_is_left_to_the_kernel() {
     let mut command = run(&["--memory", "64MiB", "--stats"]);
     command.arg(&stats).arg("--").arg(program("churn")).args(["16", "4", "1"]);
     assert!(output(&mut command).status.success());
-    let stats: serde_json::Value = serde_json::from_slice(&fs::read(stats).unwrap()).unwrap();
+    let stats: serde_json::Value = serde_json::from_str(&read_text(stats)).unwrap();
     assert_eq!((stats["faults"].as_u64(), stats["processes"].as_u64()), (Some(0), Some(1)), "{stats}");
 }
 
@@ -702,7 +708,7 @@ fn nothing_is_left_if_the_process_that_tidies_up_is_killed() {
         return;
     }
     let mut command = run(&["--memory", "16MiB", "--policy", "clock"]);
-    let run = command.args(["--", "sleep", "2"]).stderr(Stdio::piped()).spawn().unwrap();
+    let run = command.args(["--", "sleep", "2"]).stderr(Stdio::piped()).spawn().expect("sweephand");
     let is_it = |pid: &u32| {
         let file = |name| fs::read_to_string(format!("/proc/{pid}/{name}")).unwrap_or_default();
         file("cmdline").contains("sweephand-tidy") && file("stat").contains(&format!(" {} ", run.id()))
@@ -733,6 +739,7 @@ fn when_the_pager_or_the_command_is_killed_the_program_dies_without_a_wrong_byte
     }
     let program = program("forks");
     for step in 0..12 {
+        let _input = trying(|| format!("step {step}"));
         let complaints = workshop().join(format!("complaints.{step}"));
         let mut command = run(&["--memory", "16MiB", "--policy", "clock", "--"]);
         command.arg(&program).args(["24", "2", "6"]).stdout(fs::File::create(&complaints).unwrap());
@@ -765,7 +772,7 @@ fn when_the_pager_or_the_command_is_killed_the_program_dies_without_a_wrong_byte
             sleep(Duration::from_millis(5));
         }
         family.iter().filter(|&&pid| is_alive(pid)).for_each(|&pid| signal(pid, "KILL"));
-        assert_eq!(fs::read_to_string(&complaints).unwrap(), "", "step {step}");
+        assert_eq!(read_text(&complaints), "", "step {step}");
         while !left_by(child.id()).is_empty() {
             assert!(start.elapsed() < Duration::from_secs(30), "left: {:?}", left_by(child.id()));
             sleep(Duration::from_millis(5));
@@ -842,7 +849,7 @@ fn programs_that_begin_without_a_pager_are_told_of() {
     assert_eq!((output.status.code(), text(&output.stdout)), (Some(3), "right".to_string()), "{words}");
     assert!(words.contains("sh: 2 programs that it started ran without a limit"), "{words}");
     assert_eq!(words.lines().count(), 1, "{words}");
-    let stats: serde_json::Value = serde_json::from_slice(&fs::read(stats).unwrap()).unwrap();
+    let stats: serde_json::Value = serde_json::from_str(&read_text(stats)).unwrap();
     assert_eq!(stats["unpaged_programs"], 2, "{stats}");
 }
 

@@ -20,6 +20,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::slice;
+use sweephand_checks::{entries, read_text};
 
 fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
@@ -33,11 +34,11 @@ fn crates() -> Vec<PathBuf> {
         if folder.join("Cargo.toml").exists() && folder.join("src").exists() {
             found.push(folder.clone());
         }
-        for entry in fs::read_dir(&folder).unwrap().map(Result::unwrap) {
-            let name = entry.file_name().into_string().unwrap();
-            let is_source = !name.starts_with('.') && !["target", "src", "tests"].contains(&name.as_str());
-            if is_source && entry.file_type().unwrap().is_dir() {
-                open.push(entry.path());
+        for path in entries(&folder) {
+            let name = path.file_name().unwrap().to_str().unwrap();
+            let is_source = !name.starts_with('.') && !["target", "src", "tests"].contains(&name);
+            if is_source && path.is_dir() && !path.is_symlink() {
+                open.push(path);
             }
         }
     }
@@ -50,7 +51,7 @@ fn sources(folder: &Path, skipped: &[&str]) -> Vec<(PathBuf, String)> {
     let mut found = Vec::new();
     let mut open = vec![folder.to_path_buf()];
     while let Some(folder) = open.pop() {
-        for entry in fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()) {
+        for entry in entries(&folder) {
             let stem = entry.file_stem().unwrap().to_str().unwrap();
             if stem.starts_with('.') || skipped.contains(&stem) {
                 continue;
@@ -58,7 +59,7 @@ fn sources(folder: &Path, skipped: &[&str]) -> Vec<(PathBuf, String)> {
             if entry.is_dir() {
                 open.push(entry);
             } else if entry.extension().is_some_and(|extension| extension == "rs") {
-                let text = fs::read_to_string(&entry).unwrap();
+                let text = read_text(&entry);
                 found.push((entry, text));
             }
         }
@@ -76,7 +77,7 @@ fn modules(source: &Path) -> BTreeMap<Vec<String>, String> {
             module.pop();
         }
         for (name, elsewhere) in elsewhere(&text) {
-            let text = fs::read_to_string(file.with_file_name(elsewhere)).unwrap();
+            let text = read_text(file.with_file_name(elsewhere));
             found.insert([module.as_slice(), &[name.to_string()]].concat(), text);
         }
         // A crate may have both lib.rs and main.rs at its root.
@@ -400,10 +401,10 @@ fn c_graph(files: &[(String, String)]) -> BTreeMap<Vec<String>, BTreeSet<Vec<Str
 #[test]
 fn no_file_of_the_recorder_uses_one_that_uses_it() {
     let mut files = Vec::new();
-    for entry in fs::read_dir(repository().join("recorder")).unwrap().map(Result::unwrap) {
-        let name = entry.file_name().into_string().unwrap();
+    for path in entries(repository().join("recorder")) {
+        let name = path.file_name().unwrap().to_str().unwrap();
         if name.ends_with(".c") {
-            files.push((name, fs::read_to_string(entry.path()).unwrap()));
+            files.push((name.to_string(), read_text(&path)));
         }
     }
     let graph = c_graph(&files);
@@ -514,7 +515,7 @@ fn the_product_knows_neither_the_laboratory_nor_where_it_was_built() {
     let product: Vec<PathBuf> = crates().into_iter().filter(is_product).collect();
     assert!(product.len() > 15, "the crates are found: {product:?}");
     for folder in product {
-        let manifest = fs::read_to_string(folder.join("Cargo.toml")).unwrap();
+        let manifest = read_text(folder.join("Cargo.toml"));
         assert!(!manifest.contains("sweephand-lab"), "{}: depends on lab/", folder.display());
         for (module, source) in modules(&folder.join("src")) {
             let knows = source.contains("CARGO_MANIFEST_DIR");
@@ -771,13 +772,13 @@ fn a_name_that_a_module_passes_on_is_imported_from_where_it_is() {
 #[test]
 fn published_crates_carry_the_licences() {
     let is_published = |folder: &PathBuf| {
-        let manifest = fs::read_to_string(folder.join("Cargo.toml")).unwrap();
+        let manifest = read_text(folder.join("Cargo.toml"));
         manifest.contains("license.workspace") && !manifest.contains("publish = false")
     };
     let published: Vec<_> = crates().into_iter().filter(is_published).collect();
     assert!(published.len() > 15, "the crates are found: {published:?}");
     for name in ["LICENSE-APACHE", "LICENSE-MIT"] {
-        let text = fs::read_to_string(repository().join(name)).unwrap();
+        let text = read_text(repository().join(name));
         let lacks = |folder: &&PathBuf| fs::read_to_string(folder.join(name)).ok().as_ref() != Some(&text);
         let lacking: Vec<_> = published.iter().filter(lacks).collect();
         assert!(lacking.is_empty(), "{name} is not the repository's: {lacking:?}");

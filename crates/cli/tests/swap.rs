@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
-use sweephand_checks::{Need, skip};
+use sweephand_checks::{Need, read_text, skip, trying};
 
 /// The user who is nobody else here.
 const NOBODY: u32 = 65534;
@@ -147,12 +147,13 @@ fn a_program_that_can_have_no_agent_is_directed_by_default() {
     }
     let (fixed, ordinary) = (compiled("churn", &["-static"]), program("churn"));
     for (program, backend) in [(fixed, "swap"), (ordinary, "anon")] {
+        let _input = trying(|| program.display().to_string());
         let stats = workshop().join("default.json");
         let mut command = run(&["--memory", "16MiB", "--policy", "clock-pro", "--stats"]);
         command.arg(&stats).arg("--").arg(&program).args(["24", "4", "2"]);
         let output = unless_killed(|| output(&mut command));
         assert!(output.status.success() && text(&output.stdout) == "right", "{}", text(&output.stderr));
-        let counts: Value = serde_json::from_str(&fs::read_to_string(&stats).unwrap()).unwrap();
+        let counts: Value = serde_json::from_str(&read_text(&stats)).unwrap();
         assert_eq!(counts["backend"], backend);
         assert!(count(&counts, "evictions") > 0, "{counts}");
         let said = text(&output.stderr);
@@ -175,7 +176,7 @@ fn without_a_policy_the_kernel_and_the_default_policy_take_turns() {
         let output = unless_killed(|| output(&mut command));
         let said = text(&output.stderr);
         assert!(output.status.success() && text(&output.stdout) == "right" && said.is_empty(), "{said}");
-        serde_json::from_str(&fs::read_to_string(&stats).unwrap()).unwrap()
+        serde_json::from_str(&read_text(&stats)).unwrap()
     };
     let churn = program("churn");
     let churn = churn.to_str().unwrap();
@@ -209,7 +210,7 @@ fn an_order_that_repeats_is_read_ahead() {
         let output = unless_killed(|| output(&mut command));
         let said = text(&output.stderr);
         assert!(output.status.success() && text(&output.stdout) == "right" && said.is_empty(), "{said}");
-        serde_json::from_str(&fs::read_to_string(&stats).unwrap()).unwrap()
+        serde_json::from_str(&read_text(&stats)).unwrap()
     };
     let with = counts("128");
     assert!(count(&with, "unasked_pages") > PAGES, "{with}");
@@ -310,7 +311,7 @@ fn a_program_that_crashes_leaves_the_core_that_it_would_leave() {
     if !can_direct() {
         return;
     }
-    let pattern = fs::read_to_string("/proc/sys/kernel/core_pattern").unwrap();
+    let pattern = read_text("/proc/sys/kernel/core_pattern");
     if pattern.starts_with('|') || pattern.contains('/') {
         return skip(Need::Machine, format_args!("core dumps go elsewhere: {pattern}"));
     }
@@ -328,7 +329,7 @@ fn a_program_that_crashes_leaves_the_core_that_it_would_leave() {
     // Each page has one letter, all letters by turns; a page of them may also be the library's.
     for letter in b'a'..=b'z' {
         let pages = core.chunks(4096).filter(|page| page.iter().all(|byte| *byte == letter)).count();
-        assert!((24 * 256 / 26..24 * 256 / 26 + 4).contains(&pages), "{pages} pages of {letter}");
+        assert!((24 * 256 / 26..24 * 256 / 26 + 4).contains(&pages), "{pages} pages of {}", letter as char);
     }
 }
 
@@ -416,6 +417,7 @@ fn a_tree_of_processes_has_one_limit() {
     let churn = program("churn");
     let static_churn = compiled("churn", &["-static"]);
     for policy in ["clock", "lifo-plus"] {
+        let _input = trying(|| policy.into());
         let meeting = workshop().join(format!("meeting-{policy}"));
         let _ = fs::remove_file(&meeting);
         let script = format!(
@@ -472,6 +474,7 @@ fn a_program_that_fits_is_left_to_the_kernel() {
     assert_eq!(counts["cgroup_failcnt"], 0, "{counts}");
 }
 
+/// One run serves for all counts, because it takes seconds.
 #[test]
 fn counts_are_consistent_and_the_limit_holds() {
     if !can_direct() {
@@ -636,7 +639,7 @@ fn start_unlimited(end: &Path) -> std::process::Child {
     let _ = fs::remove_file(end);
     let mut program = command(program("churn"));
     program.args(["48", "1", "1", "until"]).arg(end);
-    program.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap()
+    program.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().expect("churn")
 }
 
 /// The command that limits a process.
@@ -656,7 +659,7 @@ fn resident_kib(process: u32) -> u64 {
 
 /// The page faults of a process so far, those that read among them.
 fn faults(process: u32) -> u64 {
-    let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap();
+    let stat = read_text(format!("/proc/{process}/stat"));
     let fields: Vec<&str> = stat[stat.rfind(')').unwrap()..].split_whitespace().collect();
     fields[8].parse::<u64>().unwrap() + fields[10].parse::<u64>().unwrap()
 }
@@ -671,7 +674,7 @@ fn wait_until(what: &str, holds: impl Fn() -> bool) {
 }
 
 fn no_swap_of(command: u32) {
-    let swaps = fs::read_to_string("/proc/swaps").unwrap();
+    let swaps = read_text("/proc/swaps");
     assert!(!swaps.contains(&format!("sweephand-{command}-")), "{swaps}");
 }
 
@@ -683,12 +686,13 @@ fn a_running_process_is_limited_and_let_go() {
         return;
     }
     for signal in [None, Some(libc::SIGINT), Some(libc::SIGKILL)] {
+        let _input = trying(|| format!("signal {signal:?}"));
         let (stats, end) = (workshop().join("attached.json"), workshop().join("attached.end"));
         let _ = fs::remove_file(&stats);
         let program = start_unlimited(&end);
         let process = program.id();
         wait_until("the memory is filled", || resident_kib(process) > 48 << 10);
-        let command = attached(process, &stats).spawn().unwrap();
+        let command = attached(process, &stats).spawn().expect("sweephand");
         let number = command.id();
         wait_until("the memory is limited", || resident_kib(process) < 26 << 10);
         // The director takes in what happens turn by turn, and its first turn is a long one. So
@@ -706,14 +710,14 @@ fn a_running_process_is_limited_and_let_go() {
         assert!(program.status.success() && text(&program.stdout) == "right", "{signal:?}: {program:?}");
         if signal == Some(libc::SIGKILL) {
             // Another process removes the swap file.
-            let swaps = || fs::read_to_string("/proc/swaps").unwrap();
+            let swaps = || read_text("/proc/swaps");
             wait_until("the swap file is removed", || !swaps().contains(&format!("sweephand-{number}-")));
             continue;
         }
         let said = without_other_runs(command.stderr.clone());
         assert!(command.status.success() && said.is_empty(), "{signal:?}: {command:?}");
         no_swap_of(number);
-        let document = fs::read_to_string(&stats).unwrap();
+        let document = read_text(&stats);
         if let Some(Err(error)) = keeps_to("run.json", &document, tempfile::tempdir().unwrap().path()) {
             panic!("{error}: {document}");
         }
@@ -738,15 +742,15 @@ fn children_of_a_running_process_are_limited_with_it() {
         end.display()
     );
     let mut shell = command("sh");
-    let shell = shell.args(["-c", &script]).stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
+    let shell = shell.args(["-c", &script]).stdin(Stdio::null()).stdout(Stdio::piped()).spawn().expect("sh");
     let children = format!("/proc/{0}/task/{0}/children", shell.id());
     let resident = || -> u64 {
-        let children = fs::read_to_string(&children).unwrap();
+        let children = read_text(&children);
         children.split_whitespace().map(|process| resident_kib(process.parse().unwrap())).sum()
     };
     wait_until("both have filled their memory", || resident() > 96 << 10);
     let stats = workshop().join("attached-tree.json");
-    let command = attached(shell.id(), &stats).spawn().unwrap();
+    let command = attached(shell.id(), &stats).spawn().expect("sweephand");
     wait_until("both are limited together", || resident() < 26 << 10);
     fs::write(&end, "").unwrap();
     let output = command.wait_with_output().unwrap();
@@ -754,7 +758,7 @@ fn children_of_a_running_process_are_limited_with_it() {
     let said = without_other_runs(output.stderr.clone());
     assert!(output.status.success() && said.is_empty(), "{output:?}");
     assert_eq!(text(&shell.stdout).matches("right").count(), 3, "{shell:?}");
-    let counts: Value = serde_json::from_str(&fs::read_to_string(&stats).unwrap()).unwrap();
+    let counts: Value = serde_json::from_str(&read_text(&stats)).unwrap();
     // Three quarters of what the first two have, then half of the third's.
     assert!(count(&counts, "evictions") > 18_000 + 5_000, "{counts}");
 }

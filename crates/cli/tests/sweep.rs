@@ -11,6 +11,7 @@ use std::process::Stdio;
 use std::sync::LazyLock;
 use std::thread::sleep;
 use std::time::Duration;
+use sweephand_checks::{entries, read_text};
 use sweephand_results::{SimulationRow, SweepRow};
 
 const POLICIES: [&str; 13] = [
@@ -66,22 +67,24 @@ impl Sandbox {
     /// The rows of a dataset by cell; no cell has two.
     fn rows(&self, dataset: &str) -> BTreeMap<String, Counts> {
         let mut rows = BTreeMap::new();
-        for part in fs::read_dir(self.path(dataset).join("results")).unwrap() {
-            for row in SweepRow::read_parquet(fs::File::open(part.unwrap().path()).unwrap()).unwrap() {
-                let key = row.cell.cell.clone();
-                assert!(rows.insert(key, counts(row)).is_none(), "a cell with two rows");
-            }
+        for row in self.sweep_rows(dataset) {
+            let key = row.cell.cell.clone();
+            assert!(rows.insert(key.clone(), counts(row)).is_none(), "{key} has two rows");
         }
         rows
     }
 
     /// The same as lines of the CSV of `simulate`, in any order.
     fn lines(&self, dataset: &str) -> Vec<String> {
-        let parts = fs::read_dir(self.path(dataset).join("results")).unwrap();
-        let read = |part: std::io::Result<fs::DirEntry>| {
-            SweepRow::read_parquet(fs::File::open(part.unwrap().path()).unwrap()).unwrap()
+        self.sweep_rows(dataset).iter().map(|row| line(&row.simulation)).collect()
+    }
+
+    fn sweep_rows(&self, dataset: &str) -> Vec<SweepRow> {
+        let read = |part: PathBuf| {
+            let file = fs::File::open(&part).unwrap_or_else(|error| panic!("{}: {error}", part.display()));
+            SweepRow::read_parquet(file).unwrap_or_else(|error| panic!("{}: {error}", part.display()))
         };
-        parts.flat_map(read).map(|row| line(&row.simulation)).collect()
+        entries(self.path(dataset).join("results")).into_iter().flat_map(read).collect()
     }
 
     /// Waits until the journal of a running sweep has that many rows.
@@ -216,7 +219,7 @@ fn a_driver_that_is_killed_goes_on_with_what_is_missing() {
             sleep(Duration::from_millis(1));
         }
     }
-    let journal = fs::read_to_string(sandbox.path("out/_journal.jsonl")).unwrap();
+    let journal = read_text(sandbox.path("out/_journal.jsonl"));
     let there = journal.matches('\n').count();
     assert!((10..CELLS).contains(&there), "{there}");
     let summary = sandbox.stdout("sweep plan.toml -o out");
@@ -301,7 +304,7 @@ fn a_warm_up_gives_the_counts_of_simulate_and_is_part_of_a_cell() {
     ] {
         plan(lines);
         let error = sandbox.error(&format!("sweep plan.toml -o out {option}"));
-        assert!(error.starts_with(words), "{error}");
+        assert!(error.starts_with(words), "{lines} {option}: {error}");
     }
     // How many references a trace has is seen when it is opened.
     plan("warmup = '20000'");
@@ -372,7 +375,7 @@ fn cells_that_would_fail_again_are_tried_once_told_and_tried_by_the_next_run() {
         assert!(summary.starts_with("c.swt, 2 cells: "), "{summary}");
         assert!(summary.lines().next().unwrap().ends_with(": not a page number: \"one\""), "{summary}");
         assert_eq!(number_before(&summary, "failed"), 2);
-        let failures = fs::read_to_string(sandbox.path("out/_failures.jsonl")).unwrap();
+        let failures = read_text(sandbox.path("out/_failures.jsonl"));
         assert_eq!(failures.lines().count(), 2);
         for line in failures.lines() {
             assert!(line.contains("\"attempts\":1,"), "{line}");
@@ -384,7 +387,7 @@ fn cells_that_would_fail_again_are_tried_once_told_and_tried_by_the_next_run() {
     fs::write(sandbox.path("c.swt"), "1\n2\n").unwrap();
     let summary = sandbox.stdout("sweep plan.toml -o out");
     assert_eq!(summary, "4 cells: 2 computed, 2 there before, 0 failed: out/results\n");
-    assert_eq!(fs::read_to_string(sandbox.path("out/_failures.jsonl")).unwrap(), "");
+    assert_eq!(read_text(sandbox.path("out/_failures.jsonl")), "");
 }
 
 #[test]
@@ -437,7 +440,7 @@ fn what_is_wrong_is_told_before_anything_is_written() {
 
 #[test]
 fn the_plan_in_the_book_is_one() {
-    let page = fs::read_to_string(bundled("../docs/sweep.md")).unwrap();
+    let page = read_text(bundled("../docs/sweep.md"));
     let plan = page.split("```toml\n").nth(1).unwrap().split("```").next().unwrap();
     sweephand_sweep::Plan::parse(plan, Path::new("")).unwrap();
 }

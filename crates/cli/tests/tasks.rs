@@ -15,7 +15,7 @@ use std::fs;
 use std::process::{Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
-use sweephand_checks::{Need, repeated, skip};
+use sweephand_checks::{Need, read_text, repeated, skip, trying};
 
 /// One of the pager's test programs, compiled, as a file of tasks names it.
 fn program(name: &str) -> String {
@@ -35,7 +35,7 @@ fn run(name: &str, text: &str, options: &[&str]) -> Command {
 
 /// The counts of a run, which keep to their schema.
 fn counts(name: &str) -> serde_json::Value {
-    let document = fs::read_to_string(workshop().join(name).join("stats.json")).unwrap();
+    let document = read_text(workshop().join(name).join("stats.json"));
     if let Some(Err(error)) = keeps_to("run-tasks.json", &document, tempfile::tempdir().unwrap().path()) {
         panic!("{error}: {document}");
     }
@@ -104,7 +104,7 @@ fn expect_right(name: &str, command: &mut Command, tasks: usize) -> serde_json::
     assert_eq!(left_by(id), [""; 0], "the command itself waits for that");
     for task in 1..=tasks {
         let path = workshop().join(name).join(format!("out.{task}"));
-        assert_eq!(fs::read_to_string(path).unwrap(), "right\n", "{command:?}: task {task}");
+        assert_eq!(read_text(path), "right\n", "{command:?}: task {task}");
     }
     let counts = counts(name);
     assert!(number(&counts, "peak_lent_pages") * 4096 <= number(&counts, "memory_limit_bytes"), "{counts}");
@@ -135,6 +135,7 @@ fn contents_are_right_under_every_kind_of_policy_with_and_without_load_control()
         ("clock-pro", &["--load-control", "none"]),
         ("lifo", &["--load-control", "none"]),
     ] {
+        let _input = trying(|| format!("{policy} {options:?}"));
         let counts = expect_right(
             "kinds",
             &mut run("kinds", &text, &[&["--policy", policy][..], options].concat()),
@@ -204,8 +205,7 @@ fn a_task_that_does_not_fault_is_held() {
     );
     let output = output(&mut run("no-faults", &file, &[]));
     assert!(output.status.success(), "{}", text(&output.stderr));
-    let texts = [1, 2]
-        .map(|task| fs::read_to_string(workshop().join("no-faults").join(format!("out.{task}"))).unwrap());
+    let texts = [1, 2].map(|task| read_text(workshop().join("no-faults").join(format!("out.{task}"))));
     let counts = counts("no-faults");
     let ends: u64 = counts["tasks"].as_array().unwrap().iter().map(|task| number(task, "slice_ends")).sum();
     assert!(ends >= 4, "{counts}");
@@ -270,6 +270,7 @@ fn when_the_command_is_killed_all_tasks_die_with_a_line() {
          'err.{{n}}'\ncount = 3\n"
     );
     for options in [&[][..], &["--load-control", "none"]] {
+        let _input = trying(|| format!("{options:?}"));
         let mut child = start(&mut run("orphans", &file, options));
         let wanted = if options.is_empty() { 2 } else { 3 };
         await_descendants(child.id(), "churn", wanted);
@@ -283,8 +284,7 @@ fn when_the_command_is_killed_all_tasks_die_with_a_line() {
             sleep(Duration::from_millis(5));
         }
         let said = (1..=3).filter(|task| {
-            let file =
-                |kind| fs::read_to_string(workshop().join("orphans").join(format!("{kind}.{task}"))).unwrap();
+            let file = |kind| read_text(workshop().join("orphans").join(format!("{kind}.{task}")));
             assert_eq!(file("out"), "", "no wrong byte was read");
             let said = file("err");
             assert!(
@@ -310,10 +310,10 @@ fn children_are_tasks_of_their_parents() {
          command = ['{forks}', '16', '2', '2']\nstdout = 'out.2'\n"
     );
     for options in [&[][..], &["--policy", "global-clock", "--load-control", "none"]] {
+        let _input = trying(|| format!("{options:?}"));
         let output = output(&mut run("children", &file, options));
         assert!(output.status.success(), "{}", text(&output.stderr));
-        let read =
-            |task| fs::read_to_string(workshop().join("children").join(format!("out.{task}"))).unwrap();
+        let read = |task| read_text(workshop().join("children").join(format!("out.{task}")));
         assert_eq!((read(1).as_str(), read(2).as_str()), ("right\nright\n", "right\n"));
         let counts = counts("children");
         assert!(number(&counts["tasks"][0], "processes") >= 3);
@@ -356,7 +356,7 @@ fn what_does_not_fit_the_cgroup_is_told_and_the_others_go_on() {
         assert_eq!((status, said, killed), (Some(2), expected, 1), "{counts}");
         break;
     }
-    assert_eq!(fs::read_to_string(workshop().join("too-large/out.1")).unwrap(), "right\n");
+    assert_eq!(read_text(workshop().join("too-large/out.1")), "right\n");
 }
 
 /// On a terminal there is a line for all of them, which is gone at the end.

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
-use sweephand_checks::{Need, has_program, skip};
+use sweephand_checks::{Need, has_program, read_text, skip, trying};
 
 /// The user who is nobody else here.
 const NOBODY: u32 = 65534;
@@ -50,7 +50,7 @@ fn open_directory() -> tempfile::TempDir {
 /// A copy of a program there.
 fn copy(program: &Path, directory: &Path) -> PathBuf {
     let to = directory.join(program.file_name().unwrap());
-    fs::copy(program, &to).unwrap();
+    fs::copy(program, &to).unwrap_or_else(|error| panic!("{}: {error}", program.display()));
     to
 }
 
@@ -105,6 +105,7 @@ fn others_can_put_nothing_where_processes_of_a_run_look() {
     // While it goes on, and when it has gone: as another user nothing can be made, replaced, read
     // or seen under these names. A name in /proc could be anybody's by then.
     for is_running in [true, false] {
+        let _input = trying(|| format!("is running: {is_running}"));
         for script in [
             format!("echo x > {}", library.display()),
             format!("mv {0} {0}.old", library.display()),
@@ -141,6 +142,7 @@ fn what_is_left_behind_begins_programs_as_if_there_had_been_no_run() {
     let directory = tempfile::tempdir().unwrap();
     let path = |name: &str| directory.path().join(name);
     for others in ["", "libc.so.6"] {
+        let _input = trying(|| format!("LD_PRELOAD={others}"));
         let [gone, out, errors] = [path("gone"), path("out"), path("errors")];
         let mut command = run(&["--memory", "16MiB", "--"]);
         command.arg(program("late")).arg(&gone).env("LD_PRELOAD", others);
@@ -150,11 +152,11 @@ fn what_is_left_behind_begins_programs_as_if_there_had_been_no_run() {
         wait_for("something is left", || left_by(child.id()).is_empty().then_some(()));
         fs::write(&gone, "").unwrap();
         let said = wait_for("what is left behind does not end", || {
-            let said = fs::read_to_string(&out).unwrap();
+            let said = read_text(&out);
             said.lines().last().is_some_and(|line| line == "right" || line.contains(".c:")).then_some(said)
         });
         assert!(said.ends_with("right\n"), "{said}");
-        assert_eq!(fs::read_to_string(&errors).unwrap(), "");
+        assert_eq!(read_text(&errors), "");
         // Ten environments.
         assert_eq!(said.lines().filter(|line| line.starts_with("PATH=")).count(), 10, "{said}");
         assert!(!said.contains("preload.so") && !said.contains("/control-"), "{said}");
@@ -188,8 +190,12 @@ fn programs_of_another_user_or_root_directory_begin_without_a_word() {
     for script in [script, &format!("unshare -m --propagation private sh -c '{mounts}'")] {
         let output = output(run(&["--memory", "16MiB", "--", "sh", "-c"]).arg(script));
         let said = text(&output.stderr);
-        assert_eq!((output.status.code(), text(&output.stdout)), (Some(0), "65534".to_string()), "{said}");
-        assert!(said.lines().count() == 1 && said.contains("ran without a limit"), "{said}");
+        assert_eq!(
+            (output.status.code(), text(&output.stdout)),
+            (Some(0), "65534".to_string()),
+            "{script}: {said}"
+        );
+        assert!(said.lines().count() == 1 && said.contains("ran without a limit"), "{script}: {said}");
     }
 }
 
@@ -236,7 +242,7 @@ fn others_cannot_speak_to_the_command_of_tasks() {
     let socket = Path::new(&control).with_file_name("lender");
     assert_eq!(fs::metadata(&socket).unwrap().mode() & 0o777, 0o600);
     // There is no socket with a name that everybody can call.
-    let sockets = fs::read_to_string("/proc/net/unix").unwrap();
+    let sockets = read_text("/proc/net/unix");
     let ours = format!("sweephand-{}-", child.id());
     assert!(!sockets.lines().any(|line| line.contains(&format!("@{ours}"))), "{sockets}");
     let connect = format!(
@@ -286,11 +292,11 @@ fn a_task_that_means_harm_harms_itself_at_most() {
         let output = output(&mut command);
         let said = text(&output.stderr);
         for out in ["one", "two"] {
-            assert_eq!(fs::read_to_string(path(out)).unwrap(), "right\n", "{how} {policy}: {out}: {said}");
+            assert_eq!(read_text(path(out)), "right\n", "{how} {policy}: {out}: {said}");
         }
         // One that speaks in another's name may be ended.
         if matches!(how, "hello" | "silent") {
-            assert_eq!(fs::read_to_string(path("rogue")).unwrap(), "right\n", "{how} {policy}: {said}");
+            assert_eq!(read_text(path("rogue")), "right\n", "{how} {policy}: {said}");
             assert!(output.status.success(), "{how}: {said}");
         }
         assert!(!said.contains("panicked"), "{how} {policy}: {said}");
@@ -330,6 +336,7 @@ fn paged_out_contents_are_unreadable_by_others() {
     let stores: Vec<PathBuf> = files.map(|file| file.unwrap().path()).filter(is_store).collect();
     assert!(!stores.is_empty());
     for store in stores {
+        let _input = trying(|| store.display().to_string());
         let metadata = fs::metadata(&store).unwrap();
         assert_eq!((metadata.mode() & 0o777, metadata.nlink(), metadata.uid()), (0o600, 0, 0));
         let (status, said) = nobodys_shell(&format!("cat {}", store.display()));
@@ -405,11 +412,11 @@ fn results_do_not_follow_another_users_links() {
     let said = text(&refused.stderr);
     assert_eq!(refused.status.code(), Some(2), "{said}");
     assert!(said.contains("a link of another user's") && said.lines().count() == 1, "{said}");
-    assert_eq!(fs::read_to_string(&victim).unwrap(), "precious");
+    assert_eq!(read_text(&victim), "precious");
     // One's own is followed, as ever.
     let own = sticky.join("own.json");
     symlink(&victim, &own).unwrap();
     assert!(stats(&own).status.success());
-    assert!(fs::read_to_string(&victim).unwrap().contains("memory_limit_bytes"));
+    assert!(read_text(&victim).contains("memory_limit_bytes"));
     assert!(fs::symlink_metadata(&own).unwrap().is_symlink());
 }

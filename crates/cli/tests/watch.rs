@@ -17,7 +17,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Duration;
-use sweephand_checks::{Need, skip};
+use sweephand_checks::{Need, skip, trying};
 use sweephand_trace::{Chunk, Trace};
 
 /// A user who is nobody else here.
@@ -173,6 +173,7 @@ fn an_epoch_has_the_pages_that_were_used_in_it() {
         return;
     }
     for options in [&[][..], &["-static"]] {
+        let _input = trying(|| format!("{options:?}"));
         let mut subject = Subject::start(options, &[]);
         let path = place(&format!("exact{}.swt", options.len()));
         let path_text = path.to_str().unwrap();
@@ -259,6 +260,7 @@ fn a_killed_watcher_leaves_the_program_and_a_readable_trace() {
         return;
     }
     for round in 0..5 {
+        let _input = trying(|| format!("round {round}"));
         let mut subject = Subject::start(&[], &[]);
         let path = place("killed.swt");
         let mut watch =

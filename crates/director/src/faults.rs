@@ -239,7 +239,7 @@ mod tests {
         };
         faults.begin().unwrap();
         let script = "head -c 4000000 /dev/zero | tail -c 3999999 > /dev/null";
-        let mut child = Command::new("sh").args(["-c", script]).spawn().unwrap();
+        let mut child = Command::new("sh").args(["-c", script]).spawn().expect("sh");
         let never = eventfd(0, EventfdFlags::CLOEXEC).unwrap();
         faults.wait([never.as_fd()].into_iter(), Duration::from_secs(10));
         assert!(child.wait().unwrap().success());

@@ -196,8 +196,8 @@ mod tests {
         let mut stages = Stages::new(PAGES, start);
         for second in 1..60 {
             let now = start + Duration::from_secs(second);
-            assert_eq!(stages.look(80 * second, Returns::default(), now), None);
-            assert!(!stages.watches());
+            assert_eq!(stages.look(80 * second, Returns::default(), now), None, "second {second}");
+            assert!(!stages.watches(), "second {second}");
         }
     }
 

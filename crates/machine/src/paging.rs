@@ -205,10 +205,10 @@ mod tests {
             for request in [write(0), read(1, true), write(2), read(3, false)] {
                 queue.push(request);
             }
-            assert_eq!(queue.clone().pop_write(), Some(PageId(0)));
+            assert_eq!(queue.clone().pop_write(), Some(PageId(0)), "{discipline:?}");
             let mut order = Vec::new();
             while let Some(first) = queue.first() {
-                assert_eq!(queue.pop(), Some(first));
+                assert_eq!(queue.pop(), Some(first), "{discipline:?}");
                 let (Request::Read { page, .. } | Request::Write { page }) = first else {
                     panic!("{first:?}")
                 };

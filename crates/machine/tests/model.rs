@@ -85,8 +85,12 @@ fn one_task_of_four_pages_takes_220_units() {
             (220, 100, 4),
             "{policy}"
         );
-        assert_eq!(format!("{:.4}", outcome.utilization), "0.4545");
-        assert_eq!((outcome.mean_mpl, outcome.device_busy_refs, outcome.page_writes), (1.0, 120, 0));
+        assert_eq!(format!("{:.4}", outcome.utilization), "0.4545", "{policy}");
+        assert_eq!(
+            (outcome.mean_mpl, outcome.device_busy_refs, outcome.page_writes),
+            (1.0, 120, 0),
+            "{policy}"
+        );
     }
 }
 
@@ -138,8 +142,11 @@ fn vmin_takes_the_faults_of_the_working_set_in_less_memory() {
         assert!(vmin.mean_pages <= ws.mean_pages, "round {round}: theta {theta}, {string:?}");
         let everything = analytic::working_set(&string, u64::MAX);
         let distinct = string.iter().collect::<std::collections::BTreeSet<_>>().len() as u64;
-        assert_eq!(everything.faults, distinct);
-        assert!(analytic::working_set(&string, theta + 1).faults <= ws.faults);
+        assert_eq!(everything.faults, distinct, "round {round}: theta {theta}, {string:?}");
+        assert!(
+            analytic::working_set(&string, theta + 1).faults <= ws.faults,
+            "round {round}: theta {theta}, {string:?}"
+        );
     }
 }
 
@@ -197,12 +204,12 @@ fn no_more_tasks_load_than_are_allowed() {
             let mut configuration = configuration(60, 12);
             configuration.load_control.loading_tasks = limit;
             let (outcome, samples) = run_sampled(configuration.clone(), &programs, policy, 1);
-            assert!(outcome.most_loading <= limit as u64, "{policy}");
-            assert!(samples.iter().all(|sample| sample.loading_tasks <= limit), "{policy}");
+            assert!(outcome.most_loading <= limit as u64, "{limit} may load: {policy}");
+            assert!(samples.iter().all(|sample| sample.loading_tasks <= limit), "{limit} may load: {policy}");
             if claims(policy) {
-                assert_eq!(outcome.most_loading, limit as u64, "{policy}");
+                assert_eq!(outcome.most_loading, limit as u64, "{limit} may load: {policy}");
                 let unlimited = run(configuration, &programs, &format!("{policy},lt-rt=off"));
-                assert!(unlimited.most_loading > 3, "{policy}");
+                assert!(unlimited.most_loading > 3, "{limit} may load: {policy}");
             }
         }
     }
@@ -229,12 +236,16 @@ fn frames_tasks_and_requests_are_accounted_for_at_all_times() {
     let programs = [phases(20, 3000, 1), phases(35, 2000, 2)];
     for policy in POLICIES {
         let (outcome, samples) = run_sampled(configuration(40, 8), &programs, policy, 2);
-        assert!(samples.len() as u64 >= outcome.elapsed_refs / 7);
+        assert!(samples.len() as u64 >= outcome.elapsed_refs / 7, "{policy}");
         for sample in &samples {
             assert!(
-                sample.blocked_tasks <= sample.active_tasks && sample.loading_tasks <= sample.active_tasks
+                sample.blocked_tasks <= sample.active_tasks && sample.loading_tasks <= sample.active_tasks,
+                "{policy}: {sample:?}"
             );
-            assert!(sample.free_frames <= 40 && sample.active_tasks + sample.ready_tasks <= 8);
+            assert!(
+                sample.free_frames <= 40 && sample.active_tasks + sample.ready_tasks <= 8,
+                "{policy}: {sample:?}"
+            );
         }
         assert!(outcome.device_busy_refs == 30 * (outcome.page_reads + outcome.page_writes), "{policy}");
         assert!(
@@ -255,7 +266,7 @@ fn every_choice_of_load_control_and_queue_works() {
             (configuration.load_control.deactivate, configuration.devices.queue) = (deactivate, queue);
             configuration.devices.access_refs = (20, 60);
             let outcome = run(configuration, &programs, "wsclock:theta=500,lt-rt=off");
-            assert!(outcome.deactivations > 0, "{deactivate:?}");
+            assert!(outcome.deactivations > 0, "{queue:?}: {deactivate:?}");
             seen.insert((outcome.elapsed_refs, outcome.page_faults));
         }
     }

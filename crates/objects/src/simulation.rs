@@ -307,7 +307,8 @@ mod tests {
             let (bounds, policies) = outcomes.split_at(capacities.len());
             for (index, outcome) in policies.iter().enumerate() {
                 let bound = &bounds[index % capacities.len()];
-                assert!(outcome.misses >= bound.misses && outcome.missed_bytes >= bound.missed_bytes);
+                let is_above = outcome.misses >= bound.misses && outcome.missed_bytes >= bound.missed_bytes;
+                assert!(is_above, "seed {seed}: {outcome:?}, {bound:?}");
                 if index % capacities.len() == 3 {
                     let least = (bound.misses, bound.missed_bytes);
                     assert_eq!((outcome.misses, outcome.missed_bytes), least, "seed {seed}");
@@ -339,12 +340,17 @@ mod tests {
         for (index, outcome) in rest.iter().enumerate() {
             let (all, before) = (&whole[index + capacities.len()], &beginning[index + capacities.len()]);
             let less = |of: fn(&SizedOutcome) -> u64| of(all) - of(before);
-            assert_eq!(outcome.misses, less(|outcome| outcome.misses));
-            assert_eq!(outcome.missed_bytes, less(|outcome| outcome.missed_bytes));
-            assert_eq!(outcome.passed, Some(less(|outcome| outcome.passed.unwrap())));
-            assert_eq!(outcome.evictions, Some(less(|outcome| outcome.evictions.unwrap())));
+            let counts = (outcome.misses, outcome.missed_bytes, outcome.passed, outcome.evictions);
+            let expected = (
+                less(|outcome| outcome.misses),
+                less(|outcome| outcome.missed_bytes),
+                Some(less(|outcome| outcome.passed.unwrap())),
+                Some(less(|outcome| outcome.evictions.unwrap())),
+            );
+            assert_eq!(counts, expected, "outcome {index}");
             let bound = &bounds[index % capacities.len()];
-            assert!(outcome.misses >= bound.misses && outcome.missed_bytes >= bound.missed_bytes);
+            let is_above = outcome.misses >= bound.misses && outcome.missed_bytes >= bound.missed_bytes;
+            assert!(is_above, "outcome {index}: {outcome:?}, {bound:?}");
         }
         // The counts at a cut are those that a warm-up of that length leaves out.
         let (trace, interrupt) = (trace(&requests), Interrupt::default());
@@ -390,7 +396,8 @@ mod tests {
         for outcome in &outcomes[1..] {
             assert_eq!(
                 (outcome.misses, outcome.expired, outcome.evictions),
-                (misses, Some(expired), Some(0))
+                (misses, Some(expired), Some(0)),
+                "{outcome:?}"
             );
         }
         assert!((200..=misses).contains(&outcomes[0].misses), "{:?} {misses}", outcomes[0]);

@@ -233,7 +233,7 @@ mod tests {
             let curves: Vec<_> = (0..tenants).map(|_| curve(&mut random)).collect();
             let shares = divide(&curves);
             let sum: u64 = shares.iter().zip(&curves).map(|(own, curve)| curve[*own]).sum();
-            assert!(shares.iter().sum::<usize>() <= steps);
+            assert!(shares.iter().sum::<usize>() <= steps, "seed {seed}: {shares:?}");
             assert_eq!(sum, least_sum(&curves, steps), "seed {seed}");
         }
     }

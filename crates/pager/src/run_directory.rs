@@ -161,7 +161,7 @@ mod tests {
     fn places_that_will_not_do_are_told_apart() {
         for (base, reason) in [("/tmp", "written to by others"), ("/no/such", "No such file")] {
             let said = usable(Path::new(base)).unwrap_err();
-            assert!(said.contains(base) && said.contains(reason), "{said}");
+            assert!(said.contains(base) && said.contains(reason), "{base}: {said}");
         }
     }
 }

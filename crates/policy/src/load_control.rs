@@ -300,7 +300,7 @@ mod tests {
         assert_eq!(chosen[..5], [2, 3, 2, 1, 3]);
         assert!(chosen[5] < 4);
         for (by, _) in Deactivate::ALL {
-            assert_eq!(by.choose(core::iter::empty(), &mut random), None);
+            assert_eq!(by.choose(core::iter::empty(), &mut random), None, "{by:?}");
         }
     }
 }

@@ -314,7 +314,11 @@ mod tests {
     #[test]
     fn names_are_unique() {
         for (index, entry) in POLICIES.iter().enumerate() {
-            assert!(POLICIES[..index].iter().all(|other| other.info.name != entry.info.name));
+            assert!(
+                POLICIES[..index].iter().all(|other| other.info.name != entry.info.name),
+                "{}",
+                entry.info.name
+            );
         }
     }
 }

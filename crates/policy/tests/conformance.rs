@@ -5,7 +5,7 @@
 //! `SWEEPHAND_AT_LENGTH` is set.
 
 use std::panic::catch_unwind;
-use sweephand_checks::at_length;
+use sweephand_checks::{at_length, trying};
 use sweephand_policy::SplitMix64;
 use sweephand_policy::conformance::{E1, E2, E3, Extent, conform, conform_to, fuzz, operate, outcome, run};
 use sweephand_policy::registry::{POLICIES, Spec};
@@ -25,14 +25,17 @@ fn every_policy_conforms() {
 
 #[test]
 fn every_policy_conforms_where_pages_settle() {
-    for entry in POLICIES {
-        if entry.info.name != "auto"
-            && entry.info.parameters.iter().any(|parameter| parameter.name == "settle")
-        {
-            for settle in ["1", "20%"] {
-                let spec = Spec::parse(&format!("{}:settle={settle}", entry.info.name)).unwrap();
-                conform_to(&spec, Extent { length: 6, ..Extent::WHOLE }).unwrap();
-            }
+    let names: Vec<&str> = POLICIES
+        .iter()
+        .filter(|entry| entry.info.parameters.iter().any(|parameter| parameter.name == "settle"))
+        .map(|entry| entry.info.name)
+        .filter(|name| *name != "auto")
+        .collect();
+    assert!(names.contains(&"clock"), "{names:?}");
+    for name in names {
+        for settle in ["1", "20%"] {
+            let spec = Spec::parse(&format!("{name}:settle={settle}")).unwrap();
+            conform_to(&spec, Extent { length: 6, ..Extent::WHOLE }).unwrap();
         }
     }
 }
@@ -255,6 +258,7 @@ fn fuzzed_operations_keep_every_invariant() {
     for _ in 0..6000 {
         let length = 2 + random.below(400);
         let data: Vec<u8> = (0..length).map(|_| random.next_u64() as u8).collect();
+        let _input = trying(|| format!("{data:?}"));
         fuzz(&data);
     }
 }

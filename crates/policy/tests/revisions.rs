@@ -6,6 +6,7 @@
 //! writes the file.
 
 use std::fmt::Write;
+use sweephand_checks::read_text;
 use sweephand_policy::SplitMix64;
 use sweephand_policy::conformance::faults;
 use sweephand_policy::registry::POLICIES;
@@ -52,7 +53,7 @@ fn a_policy_that_takes_other_faults_has_another_revision() {
     if std::env::var_os("SWEEPHAND_WRITE_DOCS").is_some() {
         std::fs::write(FILE, &table).unwrap();
     }
-    let kept = std::fs::read_to_string(FILE).unwrap();
+    let kept = read_text(FILE);
     let revision = |line: &str| line.split(',').take(2).map(str::to_owned).collect::<Vec<_>>();
     let changed = table.lines().zip(kept.lines()).find(|(now, before)| now != before);
     if let Some((now, before)) = changed {

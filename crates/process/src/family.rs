@@ -112,7 +112,7 @@ mod tests {
     #[test]
     fn a_process_is_known_with_its_threads_children_and_memory() {
         let own = std::process::id();
-        let mut child = Command::new("sleep").arg("100").stdout(Stdio::null()).spawn().unwrap();
+        let mut child = Command::new("sleep").arg("100").stdout(Stdio::null()).spawn().expect("sleep");
         let (found, threads) = (members(own), threads(own));
         let (bytes, (minor, _)) = (anonymous_bytes(own), faults(own).unwrap());
         child.kill().unwrap();
@@ -143,7 +143,7 @@ mod tests {
             libc::waitpid(sharing, std::ptr::null_mut(), 0)
         };
         assert!(sharing > 0 && ended == sharing);
-        let mut child = Command::new("sleep").arg("100").stdout(Stdio::null()).spawn().unwrap();
+        let mut child = Command::new("sleep").arg("100").stdout(Stdio::null()).spawn().expect("sleep");
         let does_not = !shares_memory_with_parent(child.id());
         child.kill().unwrap();
         child.wait().unwrap();
@@ -158,7 +158,7 @@ mod tests {
     fn user_time_of_processes_that_have_ended_stays_in_the_sum() {
         let (began, mut times) = (Instant::now(), UserTimes::default());
         let waits = "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done; read line";
-        let mut child = Command::new("sh").args(["-c", waits]).stdin(Stdio::piped()).spawn().unwrap();
+        let mut child = Command::new("sh").args(["-c", waits]).stdin(Stdio::piped()).spawn().expect("sh");
         let mut user = Duration::ZERO;
         while user.is_zero() && began.elapsed() < Duration::from_secs(60) {
             std::thread::sleep(Duration::from_millis(10));

@@ -85,7 +85,7 @@ mod tests {
     #[test]
     #[expect(clippy::zombie_processes, reason = "it is `wait` of this file that waits")]
     fn each_child_is_counted_by_itself() {
-        let start = |script: &str| Command::new("sh").args(["-c", script]).spawn().unwrap();
+        let start = |script: &str| Command::new("sh").args(["-c", script]).spawn().expect("sh");
         let large = start("head -c 40000000 /dev/zero | tail -c 39999999 > /dev/null");
         let (status, usage) = wait(&large).unwrap();
         assert!(status.success());

@@ -107,7 +107,10 @@ mod tests {
         assert_eq!(script("#! /bin/env -S python3\n").interpreter(), Some("/bin/env".into()));
         for text in ["#!\n", "", "\x7fELF"] {
             let other = script(text);
-            assert!(other.interpreter().is_none() && !other.is_x86_64() && other.linker().is_none());
+            assert!(
+                other.interpreter().is_none() && !other.is_x86_64() && other.linker().is_none(),
+                "{text:?}"
+            );
         }
         assert!(!is_setuid(&path).unwrap());
         fs::set_permissions(&path, fs::Permissions::from_mode(0o4755)).unwrap();

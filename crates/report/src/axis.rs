@@ -111,8 +111,8 @@ mod tests {
     #[test]
     fn axes_of_one_value_are_axes_all_the_same() {
         for axis in [Axis::linear(0.0, 0.0, 9.0).rounded(5), Axis::logarithmic(1.0, 1.0, 0.0, 9.0)] {
-            assert!(axis.place(1.0).is_finite());
-            assert!(axis.ticks(5).len() >= 2);
+            assert!(axis.place(1.0).is_finite(), "{axis:?}");
+            assert!(axis.ticks(5).len() >= 2, "{axis:?}");
         }
     }
 

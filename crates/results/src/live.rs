@@ -174,8 +174,8 @@ pub fn median(values: &[u64]) -> Option<u64> {
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_line_has_medians_and_the_time_beside_the_kernels() {
+    /// A run without a limit, three by the kernel, and one under CLOCK.
+    fn comparison() -> LiveReport {
         let run = |policy: &str, memory_limit_bytes, wall_ns, refaults, failcnt| LiveRun {
             policy: policy.to_string(),
             memory_limit_bytes,
@@ -185,7 +185,7 @@ mod tests {
             ..LiveRun::default()
         };
         let limit = Some(64 << 20);
-        let comparison = LiveReport {
+        LiveReport {
             sweephand: serde_json::Map::new(),
             runs: vec![
                 vec![run("native", None, 1_000_000_000, None, None)],
@@ -194,16 +194,23 @@ mod tests {
                     .to_vec(),
                 vec![run("clock", limit, 2_000_000_000, Some(12), Some(0))],
             ],
-        };
-        let rows = comparison.table().rows;
+        }
+    }
+
+    #[test]
+    fn a_line_has_medians_and_the_time_beside_the_kernels() {
+        let rows = comparison().table().rows;
         let expected = [
             ["native", "all", "1.00", "1.00", "1.00", "", "", "", "", ""],
             ["kernel", "64.0 MiB", "4.00", "3.00", "9.00", "4,000", "", "", "1.00", "5"],
             ["clock", "64.0 MiB", "2.00", "2.00", "2.00", "12", "", "", "0.50", "0"],
         ];
         assert_eq!(rows, expected);
-        // A run that failed is in no median, and is counted.
-        let mut failed = comparison.clone();
+    }
+
+    #[test]
+    fn a_run_that_failed_is_in_no_median_and_is_counted() {
+        let mut failed = comparison();
         failed.runs[1][1].failure = Some("was ended by signal 11".into());
         failed.runs[2][0].failure = Some("exit status 1".into());
         let rows = failed.table().rows;
@@ -213,8 +220,12 @@ mod tests {
             ["kernel", "64.0 MiB", "3.00", "3.00", "4.00", "3,000", "", "", "1.00", "5", "1 of 3"]
         );
         assert_eq!(rows[2][..], ["clock", "64.0 MiB", "", "", "", "", "", "", "", "", "1 of 1"]);
+    }
+
+    #[test]
+    fn csv_has_a_line_for_each_run() {
         let mut csv = Vec::new();
-        comparison.write(TextFormat::Csv, &mut csv).unwrap();
+        comparison().write(TextFormat::Csv, &mut csv).unwrap();
         let csv = String::from_utf8(csv).unwrap();
         assert_eq!(csv.lines().count(), 6);
         assert!(csv.starts_with("policy,memory_limit_bytes,round,wall_ns,"), "{csv}");

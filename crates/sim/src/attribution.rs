@@ -430,8 +430,8 @@ mod tests {
             let sum = |field: fn(&ObjectFaults) -> u64| -> u64 {
                 counts.iter().map(|object| field(&object.faults[at])).sum()
             };
-            assert_eq!(sum(|object| object.faults), outcome.faults);
-            assert_eq!(sum(|object| object.first_touch_faults), outcome.first_touch_faults);
+            assert_eq!(sum(|object| object.faults), outcome.faults, "policy {at}");
+            assert_eq!(sum(|object| object.first_touch_faults), outcome.first_touch_faults, "policy {at}");
         }
         let records: u64 = counts.iter().map(|object| object.records).sum();
         assert_eq!(records, trace.header().totals.records);

@@ -151,7 +151,7 @@ mod tests {
             let error = frames.unwrap_err().to_string();
             assert!(
                 error.contains("is the most there is") || error.ends_with("the most that there can be"),
-                "{error}"
+                "{text}: {error}"
             );
         }
     }

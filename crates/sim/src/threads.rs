@@ -31,7 +31,10 @@ mod tests {
             for work in [0, 1, 3, usize::MAX] {
                 let threads = bounded_threads(asked, work);
                 assert!((1..=processors).contains(&threads), "{asked:?}, {work}: {threads}");
-                assert!(threads <= work.max(1) && threads <= asked.unwrap_or(usize::MAX));
+                assert!(
+                    threads <= work.max(1) && threads <= asked.unwrap_or(usize::MAX),
+                    "{asked:?} threads for {work}"
+                );
             }
         }
         assert_eq!(bounded_threads(None, usize::MAX), processors);

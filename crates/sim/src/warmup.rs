@@ -294,7 +294,7 @@ mod tests {
         ] {
             let warmup: Warmup = text.parse().unwrap();
             assert_eq!(warmup, expected, "{text}");
-            assert_eq!(warmup.to_string().parse::<Warmup>().unwrap(), expected);
+            assert_eq!(warmup.to_string().parse::<Warmup>().unwrap(), expected, "{text}");
         }
         for text in [
             "", "-1", "1.5", "100%", "-1%", "NaN%", "inf%", "x%", "1e3", "300p", "1MiB", "-1s", "xs", "s",

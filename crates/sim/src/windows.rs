@@ -228,7 +228,7 @@ mod tests {
     fn words_that_are_no_windows_are_refused() {
         for text in ["0", "100001", "0s", "x", "10%", "-1"] {
             let error = text.parse::<Windows>().unwrap_err().to_string();
-            assert!(error.starts_with(&format!("windows '{text}': ")), "{error}");
+            assert!(error.starts_with(&format!("windows '{text}': ")), "{text}: {error}");
         }
     }
 }

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::io::Cursor;
-use sweephand_checks::at_length;
+use sweephand_checks::{at_length, trying};
 use sweephand_policy::conformance::{E1, E2, E3, Machine, naive_model, run};
 use sweephand_policy::registry::{POLICIES, Registered, Spec, Visitor};
 use sweephand_policy::{NEVER, PageId, SplitMix64};
@@ -77,6 +77,7 @@ fn the_engine_counts_what_the_conformance_machine_counts() {
             .collect();
         let trace = string_trace(&string);
         for entry in POLICIES {
+            let _input = trying(|| format!("{}, {string:?}", entry.info.name));
             for frames in [1, 2, 3, 4, 7, 13] {
                 let steps = run(entry.info.name, &string, frames);
                 let outcome = outcomes(&trace, entry.info.name, &[frames])[0];
@@ -102,7 +103,7 @@ fn stack_distances_give_lru_at_every_size_with_and_without_unmaps() {
         let pages = 2 + random.below(60);
         let trace = random_trace(&mut random, 3000, pages, round % 2 == 0);
         let frames: Vec<usize> = (1..=pages as usize + 3).collect();
-        assert_eq!(outcomes(&trace, "lru", &frames), one_by_one(&trace, "lru", &frames));
+        assert_eq!(outcomes(&trace, "lru", &frames), one_by_one(&trace, "lru", &frames), "round {round}");
     }
 }
 
@@ -114,7 +115,11 @@ fn exchanges_of_two_pages_give_mru_at_every_size_with_and_without_unmaps() {
         let trace = random_trace(&mut random, 3000, pages, round % 2 == 0);
         let frames: Vec<usize> = (1..=pages as usize + 3).collect();
         for policy in ["mru", "mru:collapse=on"] {
-            assert_eq!(outcomes(&trace, policy, &frames), one_by_one(&trace, policy, &frames), "{round}");
+            assert_eq!(
+                outcomes(&trace, policy, &frames),
+                one_by_one(&trace, policy, &frames),
+                "{policy}, round {round}"
+            );
         }
     }
 }
@@ -267,7 +272,7 @@ fn counts_by_class_add_up_to_those_of_the_whole_for_every_policy() {
         assert_eq!(sum(|class| class.warmup_faults), whole.warmup_faults, "{policy}");
         let resident = sum(|class| class.resident_pages);
         assert!((frames as u64 - 4..=frames as u64).contains(&resident), "{policy}: {resident} resident");
-        assert_eq!(classes[0].records + classes[1].records, 150_000);
+        assert_eq!(classes[0].records + classes[1].records, 150_000, "{policy}");
     }
 }
 
@@ -500,7 +505,11 @@ fn apr_takes_these_faults_on_the_classic_traces() {
         let Some(trace) = classic_trace(name) else { return };
         let faults =
             outcomes(&trace, "apr,apr:preset=once", &frames).into_iter().map(|outcome| outcome.faults);
-        assert_eq!(faults.collect::<Vec<_>>(), [apr, once].concat(), "{name}");
+        assert_eq!(
+            faults.collect::<Vec<_>>(),
+            [apr, once].concat(),
+            "sweephand simulate lirs/{name}.trace.gz -p apr,apr:preset=once"
+        );
     }
 }
 
@@ -514,15 +523,22 @@ fn every_policy_counts_what_its_direct_reading_counts_on(name: &str) {
         chunk.references.iter().map(|reference| numbers[reference.page() as usize] as u32).collect();
     assert_eq!(string.len() as u64, trace.header().totals.records, "a short trace is one chunk");
     let frames = if at_length() { &[20, 150, 800][..] } else { &[150] };
+    let mut compared = 0;
     for policy in POLICIES.iter().map(|entry| entry.info.name).chain(["clock:init=1", "clock-pro:history=3"])
     {
         let spec = Spec::parse(policy).unwrap();
         for &frames in frames {
             let Some(steps) = naive_model(&spec, &string, frames) else { continue };
             let expected = steps.iter().filter(|step| step.fault).count() as u64;
-            assert_eq!(outcomes(&trace, policy, &[frames])[0].faults, expected, "{name} {policy} {frames}");
+            assert_eq!(
+                outcomes(&trace, policy, &[frames])[0].faults,
+                expected,
+                "sweephand simulate lirs/{name}.trace.gz -p {policy} -m {frames}p"
+            );
+            compared += 1;
         }
     }
+    assert!(compared > POLICIES.len() / 2, "{compared} cells have a naive model");
 }
 
 #[test]

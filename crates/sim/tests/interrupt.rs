@@ -91,7 +91,7 @@ fn what_is_interrupted_before_it_begins_gets_nowhere() {
         let sweep = sweep(policies, &interrupt);
         interrupt.raise();
         let progress = |records| panic!("{policies}: {records} records");
-        assert!(matches!(sweep.run(&trace, &progress), Err(SweepError::Interrupted)));
+        assert!(matches!(sweep.run(&trace, &progress), Err(SweepError::Interrupted)), "{policies}");
         for size in ["50%", "100%"] {
             let sampling = Sampling { size: size.parse().unwrap(), seed: 1 };
             let result = sampling.run(&trace, &sweep, &progress).map(drop);

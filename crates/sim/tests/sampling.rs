@@ -2,6 +2,7 @@
 //! could not be right.
 
 use std::io::Cursor;
+use sweephand_checks::trying;
 use sweephand_policy::SplitMix64;
 use sweephand_policy::registry::{POLICIES, Spec};
 use sweephand_sim::{
@@ -124,6 +125,7 @@ fn disjoint_samples_add_up_to_the_whole() {
         assert_eq!(samples.iter().filter(|sample| sample.contains(page)).count(), 1, "page {page}");
     }
     for collapse in [false, true] {
+        let _input = trying(|| format!("collapse: {collapse}"));
         let (mut records, mut first_touches, mut touched) = (0, 0, 0);
         for (sample, part) in samples.iter().zip(parts) {
             assert_eq!(sample.pages(), part);
@@ -158,7 +160,7 @@ fn a_smaller_sample_of_a_seed_is_part_of_a_larger() {
     let in_both =
         |a: &PageSample, b: &PageSample| (0..5_000).filter(|p| a.contains(*p) && b.contains(*p)).count();
     for seed in 0..20 {
-        assert_eq!(in_both(&of(300, seed), &of(1_000, seed)), 300);
+        assert_eq!(in_both(&of(300, seed), &of(1_000, seed)), 300, "seed {seed}");
         // Those of other seeds have as many in common as chance will have it: 200 of 1,000, give or
         // take 11.
         let common = in_both(&of(1_000, seed), &of(1_000, seed + 1));
@@ -209,13 +211,23 @@ fn estimates_are_right_on_average_and_their_errors_of_the_right_size() {
         assert!((0.4..2.5).contains(&(told / square)), "{name}: off by {square}, told {told}");
         told_to_real.push(told / square);
         // First touches are one a page here, and a sample has exactly its share of pages.
-        assert!(samples.iter().all(|sample| {
-            sample.cells[cell].outcome.first_touch_faults.abs_diff(truth.first_touch_faults) <= 1
-        }));
+        assert!(
+            samples.iter().all(|sample| {
+                sample.cells[cell].outcome.first_touch_faults.abs_diff(truth.first_touch_faults) <= 1
+            }),
+            "{name}"
+        );
     }
     let logarithms = told_to_real.iter().map(|ratio| ratio.ln()).sum::<f64>();
     let mean = (logarithms / told_to_real.len() as f64).exp();
     assert!((0.7..1.4).contains(&mean), "errors are told {mean} times as large as they are");
+}
+
+#[test]
+fn policies_that_look_at_order_or_objects_are_not_sampled() {
+    for name in ["seq", "seq-lru", "ubm", "lifo-plus", "apr", "lifo", "mru"] {
+        assert!(Spec::parse(name).unwrap().not_sampled().is_some(), "{name}");
+    }
 }
 
 #[test]
@@ -238,9 +250,6 @@ fn what_cannot_be_right_is_refused_with_what_to_do() {
         );
         assert_eq!(error, expected);
     }
-    for name in ["seq", "seq-lru", "ubm", "lifo-plus", "apr", "lifo", "mru"] {
-        assert!(Spec::parse(name).unwrap().not_sampled().is_some(), "{name}");
-    }
     let sampled = (f64::from(pages) / 100.0).round();
     let error = refused("1%", "lru", 5_000);
     let expected = format!(
@@ -256,6 +265,10 @@ fn what_cannot_be_right_is_refused_with_what_to_do() {
     assert!(error.ends_with("(at least 32): leave it out"), "{error}");
     // What the message says is enough.
     assert!(estimates(&whole, "11%", 1, &sweep("lru", &[300], false)).sampled_pages > 0);
+}
+
+#[test]
+fn what_is_no_size_of_a_sample_is_refused() {
     for size in ["1", "0%", "101%", "-1%", "0p", "1.5p", "x%", "NaN%", ""] {
         let error = size.parse::<SampleSize>().unwrap_err().to_string();
         assert_eq!(
@@ -304,7 +317,7 @@ fn measured_cells_are_found_by_policy_and_size() {
         assert!(error.mean <= error.largest && error.largest < 1.0 && error.cells > 0, "{error:?}");
     }
     for entry in POLICIES.iter().filter(|entry| entry.not_sampled.is_some()) {
-        assert_eq!(MeasuredError::of(entry.info.name, 1 << 20), None);
+        assert_eq!(MeasuredError::of(entry.info.name, 1 << 20), None, "{}", entry.info.name);
     }
     assert_eq!(MeasuredError::of("lru", 1), None);
 }

@@ -484,12 +484,12 @@ mod tests {
             fs::copy(folder.path().join(LOCK), copy.path().join(LOCK)).unwrap();
             let mut dataset = Dataset::open(copy.path()).unwrap();
             assert_eq!(dataset.missing(&cells(4)), [2, 3], "cut at {cut}");
-            assert_eq!(stored(copy.path()), [0, 1]);
+            assert_eq!(stored(copy.path()), [0, 1], "cut at {cut}");
             dataset.add(rows(2..4)).unwrap();
             drop(dataset);
             let dataset = Dataset::open(copy.path()).unwrap();
-            assert!(dataset.missing(&cells(4)).is_empty());
-            assert_eq!(stored(copy.path()), [0, 1, 2, 3]);
+            assert!(dataset.missing(&cells(4)).is_empty(), "cut at {cut}");
+            assert_eq!(stored(copy.path()), [0, 1, 2, 3], "cut at {cut}");
         }
     }
 

@@ -183,7 +183,7 @@ mod tests {
             let device = Device::named(name).unwrap();
             assert_eq!(device.name, name);
             assert!(device.source.len() > 20, "{name}");
-            assert_eq!(Device::parse(&device.to_toml(), Path::new("x")).unwrap(), device);
+            assert_eq!(Device::parse(&device.to_toml(), Path::new("x")).unwrap(), device, "{name}");
         }
         let wait = |name: &str| Device::named(name).unwrap().read.latency_us;
         assert!(wait("hdd") > wait("ssd") && wait("ssd") > wait("nvme") && wait("nvme") > wait("zram"));

@@ -318,7 +318,7 @@ mod tests {
         let all = trace((0..1000).map(|turn| (turn % 100, true)));
         for paging in [Paging::Run, Paging::Kernel] {
             let prediction = predict(&all, Device::named("hdd").unwrap(), paging, "lru", 100);
-            assert_eq!(prediction, Prediction { seconds: 1.0, paging: PagingTime::default() });
+            assert_eq!(prediction, Prediction { seconds: 1.0, paging: PagingTime::default() }, "{paging:?}");
         }
     }
 
@@ -370,7 +370,7 @@ mod tests {
         let small = trace((0..3000).map(|time| (page(time), time % 3 == 0)));
         for (paging, frames) in [(Paging::Run, 2), (Paging::Run, 22), (Paging::Kernel, 22)] {
             let prediction = predict(&small, device(), paging, "clock", frames);
-            assert!(prediction.paging.pages_ahead <= 45, "{prediction:?}");
+            assert!(prediction.paging.pages_ahead <= 45, "{paging:?}, {frames} frames: {prediction:?}");
         }
     }
 

@@ -272,6 +272,7 @@ pub(crate) struct Remapped {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use sweephand_checks::trying;
 
     fn touch(pages: &mut Pages, page: u64) -> u32 {
         match pages.touch(page, false).unwrap() {
@@ -319,6 +320,7 @@ mod tests {
     #[test]
     fn overlapping_moves_are_as_memmove() {
         for (from, to) in [(10u64, 12u64), (12, 10)] {
+            let _input = trying(|| format!("{from} to {to}"));
             let mut pages = Pages::new();
             for page in from..from + 4 {
                 touch(&mut pages, page);

@@ -90,7 +90,7 @@ mod tests {
             ("a\u{2028}b\u{feff}", r"a\u{2028}b\u{feff}"),
             ("日本語 “quoted” \\ '", "日本語 “quoted” \\ '"),
         ] {
-            assert_eq!(shown(text), expected);
+            assert_eq!(shown(text), expected, "{text:?}");
         }
     }
 
@@ -114,15 +114,15 @@ mod tests {
         ];
         for word in words {
             let script = format!("printf %s {}", in_shell(word));
-            let output = std::process::Command::new("bash").args(["-c", &script]).output().unwrap();
+            let output = std::process::Command::new("bash").args(["-c", &script]).output().expect("bash");
             assert_eq!(String::from_utf8(output.stdout).unwrap(), word, "{script}");
-            assert!(!in_shell(word).chars().any(char::is_control));
+            assert!(!in_shell(word).chars().any(char::is_control), "{word:?}");
         }
         assert_eq!(in_shell("--help"), "./--help");
         let output = std::process::Command::new("bash")
             .args(["-c", &format!("printf %s {}", in_shell(OsStr::from_bytes(b"a\xff'b")))])
             .output()
-            .unwrap();
+            .expect("bash");
         assert_eq!(output.stdout, b"a\xff'b");
     }
 }

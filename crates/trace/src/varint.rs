@@ -76,11 +76,13 @@ pub(crate) const fn unzigzag(code: u64) -> i64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use sweephand_checks::trying;
 
     #[test]
     fn boundaries_round_trip_in_the_shortest_form() {
         for shift in 0..64 {
             for value in [(1u64 << shift) - 1, 1 << shift, (1 << shift) + 1] {
+                let _input = trying(|| format!("{value:#x}"));
                 let mut bytes = Vec::new();
                 put(&mut bytes, value);
                 let mut at = 0;

@@ -7,7 +7,7 @@ mod common;
 use std::fs;
 use std::io::Cursor;
 
-use sweephand_checks::traces;
+use sweephand_checks::{read_text, traces, trying};
 use sweephand_trace::{Event, ImportOptions, Metadata, Trace, Writer, import};
 
 #[test]
@@ -19,7 +19,8 @@ fn splash_counts_are_those_recorded_beside_them() {
         if description.extension().is_none_or(|extension| extension != "json") {
             continue;
         }
-        let expected: serde_json::Value = serde_json::from_slice(&fs::read(&description).unwrap()).unwrap();
+        let _input = trying(|| description.display().to_string());
+        let expected: serde_json::Value = serde_json::from_str(&read_text(&description)).unwrap();
         let trace = Trace::open(&description.with_extension("pt.zst")).unwrap();
         let (totals, metadata) = (&trace.header().totals, &trace.header().metadata);
         for (name, found) in [
@@ -39,7 +40,7 @@ fn splash_counts_are_those_recorded_beside_them() {
             ("window", metadata.window),
             ("page_size", metadata.page_size),
         ] {
-            assert_eq!(expected[name].as_u64(), Some(found), "{}: {name}", description.display());
+            assert_eq!(expected[name].as_u64(), Some(found), "{name}");
         }
         assert_eq!(expected["ifetch"].as_bool(), Some(metadata.instruction_fetches));
         let (mut instructions, mut references) = (0, 0);

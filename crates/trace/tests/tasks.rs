@@ -3,6 +3,7 @@
 
 use std::fmt::Write;
 use std::path::PathBuf;
+use sweephand_checks::read_text;
 
 use sweephand_trace::{Chunk, Irim, Trace};
 
@@ -55,7 +56,7 @@ fn irim_strings_are_as_short_as_the_table_says() {
         }
         for omega in OMEGAS {
             let string = Irim::from_trace(&trace, omega).unwrap();
-            assert_eq!(string.references, trace.header().totals.records);
+            assert_eq!(string.references, trace.header().totals.records, "{task}, omega {omega}");
             let mut file = Vec::new();
             string.write(&mut file).unwrap();
             assert_eq!(Irim::from_bytes(&file).unwrap(), string, "{task}, omega {omega}");
@@ -77,6 +78,6 @@ fn irim_strings_are_as_short_as_the_table_says() {
     if std::env::var_os("SWEEPHAND_BLESS").is_some() {
         std::fs::write(&path, &table).unwrap();
     }
-    let committed = std::fs::read_to_string(&path).unwrap();
+    let committed = read_text(&path);
     assert_eq!(table, committed, "{} differs (SWEEPHAND_BLESS=1 writes it anew)", path.display());
 }

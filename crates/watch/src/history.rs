@@ -330,7 +330,10 @@ mod tests {
             if epoch == 6 {
                 let thinner = Sample::at_most(0.25);
                 let left_out = some.keep_only(thinner, sample);
-                assert!(left_out.iter().cloned().flatten().all(|page| !thinner.contains(page)));
+                assert!(
+                    left_out.iter().cloned().flatten().all(|page| !thinner.contains(page)),
+                    "epoch {epoch}"
+                );
                 sample = thinner;
             }
             let end = Duration::from_secs(epoch + 1);
@@ -389,8 +392,14 @@ mod tests {
             }
             for allowed in 0..5 {
                 let enough = history.enough(allowed);
-                assert!(history.faults(enough.at_most).at_most.unwrap() <= allowed);
-                assert!(enough.at_least == 0 || history.faults(enough.at_least - 1).at_least > allowed);
+                assert!(
+                    history.faults(enough.at_most).at_most.unwrap() <= allowed,
+                    "{allowed} faults allowed: {enough:?}"
+                );
+                assert!(
+                    enough.at_least == 0 || history.faults(enough.at_least - 1).at_least > allowed,
+                    "{allowed} faults allowed: {enough:?}"
+                );
             }
         }
     }

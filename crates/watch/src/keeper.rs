@@ -216,6 +216,7 @@ pub fn keep(
 mod tests {
     use super::*;
     use crate::TraceSender;
+    use sweephand_checks::trying;
     use sweephand_trace::{Chunk, Trace};
 
     fn stream() -> Vec<u8> {
@@ -247,6 +248,7 @@ mod tests {
         let path = folder.path().join("t.swt");
         let bytes = stream();
         for length in 0..=bytes.len() {
+            let _input = trying(|| format!("{length} bytes"));
             keep(&mut &bytes[..length], &path, &[], io::sink()).unwrap();
             let trace = Trace::open(&path).unwrap();
             let metadata = &trace.header().metadata;

@@ -115,6 +115,7 @@ fn range(page: u64, pages: u64) -> Range<u64> {
 mod tests {
     use super::*;
     use crate::keep;
+    use sweephand_checks::trying;
     use sweephand_trace::{Chunk, Event, Trace, Window};
 
     fn stream(before: &[Item], items: &[Item]) -> Vec<u8> {
@@ -176,6 +177,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("t.swt");
         for length in 0..=bytes.len() {
+            let _input = trying(|| format!("{length} bytes"));
             keep(&mut &bytes[..length], &path, &[], io::sink()).unwrap();
             let trace = Trace::open(&path).unwrap();
             let (totals, metadata) = (&trace.header().totals, &trace.header().metadata);

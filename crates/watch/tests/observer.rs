@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsRawFd, OwnedFd};
-use sweephand_checks::{Need, skip};
+use sweephand_checks::{Need, skip, trying};
 use sweephand_pager_interface::memory::PAGE_BYTES;
 use sweephand_policy::SplitMix64;
 use sweephand_process::accessed::ScratchMemory;
@@ -127,6 +127,7 @@ fn pages_are_those_that_a_process_has_used() {
     let range = child.first..child.first + PAGES as u64;
     let (mut looked_at, mut unused, mut lost) = (0, Vec::new(), Vec::new());
     for round in 0..16 {
+        let _input = trying(|| format!("round {round}"));
         let expected = child.touch(round);
         let look = look(&mut observer);
         let seen = look.pages.iter().map(|page| page.number).filter(|number| range.contains(number));

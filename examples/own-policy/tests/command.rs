@@ -6,7 +6,7 @@ use sweephand_policy::conformance::{Extent, conform_to, outcome, run};
 use sweephand_policy::registry::{Spec, entries, register};
 
 fn stdout(arguments: &[&str]) -> String {
-    let output = Command::new(env!("CARGO_BIN_EXE_own-policy")).args(arguments).output().unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_own-policy")).args(arguments).output().expect("own-policy");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).unwrap()
 }

@@ -550,7 +550,7 @@ mod tests {
         let first = pool.page(PageId(0)).unwrap();
         first.write()[0] = 7;
         for page in 1..10 {
-            assert_eq!(pool.page(PageId(page)).unwrap().read()[0], 0);
+            assert_eq!(pool.page(PageId(page)).unwrap().read()[0], 0, "page {page}");
         }
         assert!(pool.frame_of(PageId(0)).is_some() && first.read()[0] == 7);
         let second = pool.page(PageId(8)).unwrap();

@@ -83,11 +83,12 @@ fn databases_on_the_pool_agree_with_a_map() {
 #[test]
 fn the_benchmarks_run() {
     for (name, rows) in [("engine", 60), ("hits", 24)] {
-        let output = Command::new(env!("CARGO_BIN_EXE_redb-pool")).args([name, "small"]).output().unwrap();
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let output =
+            Command::new(env!("CARGO_BIN_EXE_redb-pool")).args([name, "small"]).output().expect("redb-pool");
+        assert!(output.status.success(), "{name}: {}", String::from_utf8_lossy(&output.stderr));
         let printed = String::from_utf8(output.stdout).unwrap();
         let columns = printed.lines().next().unwrap().split(',').count();
-        assert!(printed.lines().all(|line| line.split(',').count() == columns), "{printed}");
-        assert_eq!(printed.lines().count(), 1 + rows, "{printed}");
+        assert!(printed.lines().all(|line| line.split(',').count() == columns), "{name}: {printed}");
+        assert_eq!(printed.lines().count(), 1 + rows, "{name}: {printed}");
     }
 }

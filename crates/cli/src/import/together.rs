@@ -84,9 +84,9 @@ mod tests {
             let given: &[&str] = if matches!(rule, Needs) { &[one] } else { &[one, other] };
             let error = pair(given).unwrap_err();
             // Of two that need a third, either may be named.
-            assert!(error.starts_with("--"), "{error}");
-            assert!(error.contains(one) || error.contains(other), "{error}");
-            assert!(!why.is_empty());
+            assert!(error.starts_with("--"), "{given:?}: {error}");
+            assert!(error.contains(one) || error.contains(other), "{given:?}: {error}");
+            assert!(!why.is_empty(), "{given:?}");
         }
         assert!(pair(&["--columns", "--page-size", "--header", "--window", "--output"]).is_ok());
         assert!(pair(&["--format", "--window"]).is_ok());

@@ -207,7 +207,7 @@ pub(crate) fn refuse(arguments: &[&str], expected: &str) {
 }
 
 pub(crate) fn signal(pid: u32, name: &str) {
-    assert!(command("kill").args(["-s", name, &pid.to_string()]).status().unwrap().success());
+    assert!(command("kill").args(["-s", name, &pid.to_string()]).status().expect("kill").success());
 }
 
 /// What a command with this process id has made and not removed: cgroups, and swap files, in use or

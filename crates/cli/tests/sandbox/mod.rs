@@ -30,7 +30,7 @@ impl Sandbox {
     }
 
     pub(crate) fn write(&self, name: &str, contents: impl AsRef<[u8]>) {
-        fs::write(self.path(name), contents).unwrap();
+        fs::write(self.path(name), contents).unwrap_or_else(|error| panic!("{name}: {error}"));
     }
 
     /// The command with these arguments, between spaces.
@@ -42,7 +42,7 @@ impl Sandbox {
     }
 
     pub(crate) fn run(&self, arguments: &str) -> Output {
-        self.command(arguments).stdin(Stdio::null()).output().unwrap()
+        self.command(arguments).stdin(Stdio::null()).output().expect("sweephand")
     }
 
     /// Standard output of a command that succeeds.

@@ -22,7 +22,7 @@ pub(crate) fn keeps_to(schema: &str, document: &str, folder: &Path) -> Option<Re
                   schema, document = (json.load(open(path)) for path in sys.argv[1:])\n\
                   jsonschema.Draft202012Validator.check_schema(schema)\n\
                   jsonschema.validate(document, schema, cls=jsonschema.Draft202012Validator)";
-    let output = Command::new("python3").args(["-c", script]).args([schema, path]).output().unwrap();
+    let output = Command::new("python3").args(["-c", script]).args([schema, path]).output().expect("python3");
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     Some(if output.status.success() { Ok(()) } else { Err(said) })
 }

@@ -28,11 +28,12 @@ fn objects_of_one_byte_are_pages() {
                 let was_there = cache.contains(object);
                 let before = cache.evictions();
                 let access = cache.request(object, 1);
-                assert_eq!(access == Access::Hit, was_there);
-                assert_eq!(was_there, !step.fault, "{} at {time} with {frames}", entry.name);
-                assert_eq!(cache.evictions() - before, u64::from(step.victim.is_some()), "{}", entry.name);
+                let at = format!("{} with {frames} frames at {time}", entry.name);
+                assert_eq!(access == Access::Hit, was_there, "{at}");
+                assert_eq!(was_there, !step.fault, "{at}");
+                assert_eq!(cache.evictions() - before, u64::from(step.victim.is_some()), "{at}");
                 if let Some(victim) = step.victim {
-                    assert!(!cache.contains(PageId(victim)), "{} at {time}", entry.name);
+                    assert!(!cache.contains(PageId(victim)), "{at}");
                 }
             }
         }
@@ -122,12 +123,9 @@ fn policies_equal_their_naive_models() {
                 let expected = naive(name, &requests, capacity_bytes);
                 for (time, (&(object, bytes), hit)) in requests.iter().zip(expected).enumerate() {
                     let access = cache.request(PageId(object), bytes);
-                    assert_eq!(
-                        access == Access::Hit,
-                        hit,
-                        "{name}, seed {seed}, {capacity_bytes} bytes, at {time}"
-                    );
-                    assert!(cache.bytes() <= capacity_bytes);
+                    let at = format!("{name}, seed {seed}, {capacity_bytes} bytes, at {time}");
+                    assert_eq!(access == Access::Hit, hit, "{at}");
+                    assert!(cache.bytes() <= capacity_bytes, "{at}: {} bytes", cache.bytes());
                 }
             }
         }

@@ -175,7 +175,11 @@ mod tests {
         for window in [1, 4, 8, 16, 32, 32] {
             let run = ahead.fault(page);
             assert_eq!(run.window, window);
-            assert_eq!(run.course, if window == 1 { Course::Upward } else { Course::Downward });
+            assert_eq!(
+                run.course,
+                if window == 1 { Course::Upward } else { Course::Downward },
+                "window {window}"
+            );
             ahead.expect(run, run.course.after(page, run.window));
             page -= run.window;
         }
@@ -194,7 +198,7 @@ mod tests {
             for start in [1000, 5000] {
                 let run = ahead.fault(start + 8 * step);
                 ahead.expect(run, start + 8 * (step + 1));
-                assert_eq!(run.window, [1, 4, 8, 8, 8][step]);
+                assert_eq!(run.window, [1, 4, 8, 8, 8][step], "step {step} from {start}");
             }
         }
     }

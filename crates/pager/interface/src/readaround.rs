@@ -128,7 +128,10 @@ mod tests {
             for step in 0..PART_PAGES {
                 let page = 7 * PART_PAGES + step * 77 % PART_PAGES;
                 let window = around.fault(page);
-                assert!(window.contains(&page) && window.start.is_multiple_of(window.len()));
+                assert!(
+                    window.contains(&page) && window.start.is_multiple_of(window.len()),
+                    "page {page}: {window:?}"
+                );
                 largest = window.len().max(largest);
                 window.filter(|&other| other != page).for_each(|other| around.was_used(other, true));
             }

@@ -120,8 +120,8 @@ mod tests {
                 run.pass(10, 0);
             }
             for task in 0..tasks {
-                assert_eq!(run.decisions.admit(task, 0, 0, shared()), Some(task));
-                assert_eq!(run.instructions(task)[0], (Instruction::Admitted, 0));
+                assert_eq!(run.decisions.admit(task, 0, 0, shared()), Some(task), "task {task}");
+                assert_eq!(run.instructions(task)[0], (Instruction::Admitted, 0), "task {task}");
             }
             run.processes = tasks;
             run

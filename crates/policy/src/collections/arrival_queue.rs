@@ -138,6 +138,7 @@ impl ArrivalQueue {
 mod tests {
     use super::*;
     use crate::SplitMix64;
+    use sweephand_checks::trying;
 
     #[test]
     fn agrees_with_a_queue_that_is_searched() {
@@ -145,6 +146,7 @@ mod tests {
             let mut random = SplitMix64::new(removals);
             let (mut queue, mut plain) = (ArrivalQueue::new(), VecDeque::new());
             for step in 0..30_000 {
+                let _input = trying(|| format!("{removals} of 10 removed, step {step}"));
                 let page = PageId(random.below(100) as u32);
                 let front = plain.front().copied();
                 assert_eq!((queue.front(), queue.len()), (front, plain.len()));
@@ -163,7 +165,7 @@ mod tests {
                 }
                 assert!(queue.entries.len() <= 2 * queue.len() + 1, "entries pile up");
             }
-            assert_eq!(queue.counts.is_some(), removals > 0);
+            assert_eq!(queue.counts.is_some(), removals > 0, "{removals} of 10 removed");
         }
     }
 }

@@ -108,6 +108,7 @@ mod tests {
     use super::BitTree;
     use crate::SplitMix64;
     use std::collections::BTreeSet;
+    use sweephand_checks::trying;
 
     #[test]
     fn agrees_with_a_btree_set_while_growing() {
@@ -115,6 +116,7 @@ mod tests {
         for range in [10, 64, 65, 4096, 5000, 300_000] {
             let (mut tree, mut model) = (BitTree::new(), BTreeSet::new());
             for step in 1..=4000 {
+                let _input = trying(|| format!("keys below {range}, step {step}"));
                 // Keys come from a range that widens, so that levels are added while the set is in
                 // use.
                 let key = random.below(1 + range * step / 4000) as u32;

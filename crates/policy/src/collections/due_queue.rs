@@ -246,6 +246,7 @@ mod tests {
     use super::*;
     use crate::SplitMix64;
     use alloc::collections::BTreeSet;
+    use sweephand_checks::trying;
 
     #[test]
     fn agrees_with_a_sorted_set() {
@@ -253,6 +254,7 @@ mod tests {
         let (mut queue, mut plain) = (DueQueue::new(), BTreeSet::new());
         let mut now = 0;
         for step in 0..200_000 {
+            let _input = trying(|| format!("step {step}"));
             now += random.below(3) as u32;
             let reach = [50, 5_000, 100_000][random.below(3) as usize];
             let time = now + 1 + random.below(reach) as u32;

@@ -215,12 +215,14 @@ mod tests {
     use super::*;
     use crate::SplitMix64;
     use alloc::vec;
+    use sweephand_checks::trying;
 
     /// A page moves to the end of a plain vector.
     fn agrees_with_a_vector(mut order: RecencyOrder, pages: u64, steps: usize) {
         let mut random = SplitMix64::new(pages);
         let mut plain = vec![];
         for step in 0..steps {
+            let _input = trying(|| format!("{pages} pages, step {step}"));
             let page = PageId(random.below(pages) as u32);
             plain.retain(|&other| other != page);
             match random.below(8) {

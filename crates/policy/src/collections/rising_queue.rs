@@ -115,6 +115,7 @@ mod tests {
     use super::*;
     use crate::SplitMix64;
     use alloc::collections::BTreeMap;
+    use sweephand_checks::trying;
 
     #[test]
     fn agrees_with_a_sorted_map() {
@@ -122,6 +123,7 @@ mod tests {
         let mut queue = RisingQueue::new();
         let mut plain: BTreeMap<PageId, RisingKey> = BTreeMap::new();
         for time in 1..40_000 {
+            let _input = trying(|| format!("time {time}"));
             let page = PageId(random.below(60) as u32);
             match plain.get(&page).copied() {
                 // A page that comes back may have a lower key than it had.

@@ -239,9 +239,14 @@ pub fn naive_model(spec: &Spec, references: &[u32], frames: usize) -> Option<Vec
     Some(naive_steps(steps))
 }
 
-/// Calls `check` with random strings of three shapes and 1 to 10 frames.
+/// Calls `check` with random strings of three shapes and 1 to 10 frames. If it fails, the string is
+/// printed.
 #[cfg(test)]
 pub(crate) fn for_random_strings(check: impl Fn(&[u32], usize)) {
+    let check = |string: &[u32], frames| {
+        let _input = sweephand_checks::trying(|| format!("{frames} frames, {string:?}"));
+        check(string, frames);
+    };
     let mut random = SplitMix64::new(1);
     let mut below = move |bound| random.below(bound);
     for frames in 1..=10 {

@@ -624,7 +624,7 @@ mod tests {
         let optional = of("key=k").with_optional("time=t,ttl=life").unwrap();
         assert_eq!(numbered(&optional, "t,k").as_deref(), Some("key=2,time=1"));
         for (columns, header) in [("key=k", "a"), ("key=k", "k,k"), ("record=8,key=u64@0", "u64@0")] {
-            assert_eq!(numbered(&of(columns), header), None);
+            assert_eq!(numbered(&of(columns), header), None, "{columns}, {header}");
         }
     }
 
@@ -639,7 +639,7 @@ mod tests {
         }
         for name in ["user#id", "object id", "url.path", "_ts", "näme"] {
             assert_eq!(written(name).trim_matches('"'), name);
-            assert_eq!(place(&format!("key={}", written(name))), Place::Name(name.into()));
+            assert_eq!(place(&format!("key={}", written(name))), Place::Name(name.into()), "{name}");
         }
         // Only files have comments, and no `#` inside a word begins one.
         assert_eq!(place("key=user#id"), Place::Name("user#id".into()));

@@ -326,8 +326,8 @@ mod tests {
             ("{\"url.path\":\"/a\"}", "key=url.path"),
         ] {
             let preview = Preview::of(json.as_bytes()).unwrap();
-            assert_eq!(preview.guess().as_deref(), Some(place));
-            assert!(preview.guessed().is_some());
+            assert_eq!(preview.guess().as_deref(), Some(place), "{json}");
+            assert!(preview.guessed().is_some(), "{json}");
         }
         let preview = Preview::of(b"time,lba,size,op\n1,8,4096,R\n2,16,4096,W\n").unwrap();
         let alternatives = preview.alternatives();

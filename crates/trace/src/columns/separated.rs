@@ -714,7 +714,7 @@ mod tests {
                 let dialect = Dialect { separator: b',', quote: None, brackets: true };
                 let cut = cut(line.as_bytes(), &dialect, &vec![(index, 0)]);
                 assert_eq!(cut.row[0], Value::Text(column), "{line:?} {index}");
-                assert_eq!(cut.columns, columns.len());
+                assert_eq!(cut.columns, columns.len(), "{line:?}");
             }
         }
     }

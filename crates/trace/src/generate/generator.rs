@@ -420,7 +420,7 @@ mod tests {
             let string: Vec<_> = Generator::new(&pattern, 4, share).unwrap().take(10_000).collect();
             let writes = string.iter().filter(|(_, write)| *write).count();
             assert!((least..=most).contains(&writes), "{writes} of share {share}");
-            assert!(string.iter().map(|(page, _)| *page).eq(pages(&pattern, 4, 10_000)));
+            assert!(string.iter().map(|(page, _)| *page).eq(pages(&pattern, 4, 10_000)), "{share} of writes");
         }
     }
 

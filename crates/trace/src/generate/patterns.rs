@@ -319,6 +319,7 @@ impl Values {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use sweephand_checks::trying;
 
     /// What `name --option=value --flag` makes.
     fn made(words: &str) -> Result<Synthesis, Invalid> {
@@ -345,7 +346,8 @@ mod tests {
             let made = made(name).unwrap();
             assert_eq!(
                 (made.pattern, made.references, made.seed, made.writes),
-                (pattern, references, 1, 0.0)
+                (pattern, references, 1, 0.0),
+                "{name}"
             );
         }
     }
@@ -374,6 +376,7 @@ mod tests {
                 "mixed --zipf-pages 1000000 --exponent 1 --loop-pages 1000000000 --alternate --references 5 --seed 1 --writes 0",
             ),
         ] {
+            let _input = trying(|| words.into());
             let first = made(words).unwrap();
             assert_eq!(first.pattern, pattern);
             assert_eq!(first.metadata.command.join(" "), format!("sweephand generate {command}"));
@@ -415,7 +418,7 @@ mod tests {
             ),
             ("loop --pages=10G --rounds=10G", "too many references"),
         ] {
-            assert_eq!(made(words).unwrap_err().to_string(), message);
+            assert_eq!(made(words).unwrap_err().to_string(), message, "{words}");
         }
     }
 }

@@ -3,6 +3,7 @@
 
 use std::io::{Cursor, Read, Write};
 use std::path::PathBuf;
+use sweephand_checks::trying;
 
 use crate::common::{Random, decoded, zipped};
 use sweephand_trace::{
@@ -280,7 +281,7 @@ fn samples_become_the_references_they_stand_for() {
             let text = String::from_utf8(sample).unwrap();
             for text in [text.trim_end().to_owned(), text.replace('\n', "\r\n")] {
                 let (again, _) = imported(text.as_bytes(), Some(format)).unwrap();
-                assert_eq!(references(&again), expected, "{format:?}");
+                assert_eq!(references(&again), expected, "{text:?}: {format:?}");
             }
         }
     }
@@ -356,10 +357,14 @@ fn pages_are_as_large_as_the_view_tool_says() {
     assert_eq!(references(&trace), pages);
 }
 
+/// Why an input is not read as a format.
+fn error(format: Format, input: &[u8]) -> String {
+    imported(input, Some(format)).unwrap_err().to_string()
+}
+
+/// Behind a sample: the line after its last, at the byte after its last.
 #[test]
-fn what_is_wrong_has_a_place() {
-    let error = |format, input: &[u8]| imported(input, Some(format)).unwrap_err().to_string();
-    // Behind a sample: the line after its last, at the byte after its last.
+fn a_bad_line_has_a_place_and_a_reason() {
     for (format, sample, line, expected) in [
         (Format::Lackey, LACKEY, "hello", "not an access as lackey prints it"),
         (Format::Lackey, LACKEY, " X 1,1", "not I, L, S or M"),
@@ -409,16 +414,20 @@ fn what_is_wrong_has_a_place() {
         let (place, number) = (sample.len(), sample.lines().count() + 1);
         let shown: String = line.trim().chars().take(40).chain((line.len() > 40).then_some('…')).collect();
         let expected = format!("a.trace: line {number} (byte {place}): {expected}: {shown:?}");
-        assert_eq!(error(format, format!("{sample}{line}\n").as_bytes()), expected);
+        assert_eq!(error(format, format!("{sample}{line}\n").as_bytes()), expected, "{format:?}");
     }
-    let records = drmemtrace();
-    let footer = records.len() - 12;
-    let behind = |kind, size, value| [&records[..footer], &entry(kind, size, value)].concat();
-    let narrow = [25, 0, 0, 0, 6, 0, 0, 0, 28, 0, 12, 0, 6, 0, 0, 0];
     assert_eq!(
         error(Format::Fio, b"fio version 1 iolog\n"),
         "a.trace: line 1 (byte 0): neither version 2 nor version 3 of fio's iologs: \"fio version 1 iolog\""
     );
+}
+
+#[test]
+fn a_bad_record_has_a_place_and_a_reason() {
+    let records = drmemtrace();
+    let footer = records.len() - 12;
+    let behind = |kind, size, value| [&records[..footer], &entry(kind, size, value)].concat();
+    let narrow = [25, 0, 0, 0, 6, 0, 0, 0, 28, 0, 12, 0, 6, 0, 0, 0];
     let oracle = oracle_general();
     let past = [&oracle[..], &record(9, 1, 1)].concat();
     let executed = champsim();
@@ -468,19 +477,24 @@ fn what_is_wrong_has_a_place() {
         ),
     ] {
         let error = error(format, input);
-        assert!(error.starts_with(&format!("a.trace: {expected}")), "{error}");
-        assert!(!error.contains('\n'), "{error}");
+        assert!(error.starts_with(&format!("a.trace: {expected}")), "{format:?}: {error}");
+        assert!(!error.contains('\n'), "{format:?}: {error}");
     }
+}
+
+#[test]
+fn an_empty_file_is_no_trace_of_any_format() {
     for format in Format::ALL {
-        assert_eq!(error(format, b""), "a.trace: is empty: there is no trace in it");
+        assert_eq!(error(format, b""), "a.trace: is empty: there is no trace in it", "{format:?}");
     }
 }
 
 #[test]
 fn damage_never_panics_and_pieces_are_the_same_as_the_whole() {
     let mut random = Random(11);
-    for (_, sample, _) in samples() {
+    for (format, sample, _) in samples() {
         for length in 0..sample.len() {
+            let _input = trying(|| format!("{format:?}, {length} bytes"));
             fuzz_reader(&sample[..length]);
         }
         for _ in 0..500 {
@@ -493,46 +507,61 @@ fn damage_never_panics_and_pieces_are_the_same_as_the_whole() {
                     _ => bytes.insert(at, b"0123456789abcdef, \n"[random.below(19) as usize]),
                 }
             }
+            let _input = trying(|| format!("{format:?}: {}", bytes.escape_ascii()));
             fuzz_reader(&bytes);
         }
     }
 }
 
-/// Archives that other programs made: Info-ZIP 3.0 of two files, one stored; Info-ZIP into a pipe;
-/// Python 3.11 into a pipe, with lengths of 64 bits.
+/// An archive that Info-ZIP 3.0 made of two files, one stored.
+const INFO_ZIP: &[u8] = include_bytes!("../fixtures/info-zip.zip");
+/// Where its second file begins: before the contents of that, the directory and its end.
+const SECOND_FILE: usize = INFO_ZIP.len() - 22 - 2 * (46 + 5) - 2 - 5 - 30;
+
+/// That archive with another byte in one place.
+fn changed(at: usize, to: u8) -> Vec<u8> {
+    [&INFO_ZIP[..at], &[to], &INFO_ZIP[at + 1..]].concat()
+}
+
+/// Others are Info-ZIP's into a pipe, and Python 3.11's into a pipe, with lengths of 64 bits.
 #[test]
 fn archives_of_other_programs_are_read() {
     let numbers: Vec<_> = (1..=400).map(|page| (page, false)).collect();
     let with_seven = [&numbers[..], &[(7, false)]].concat();
-    let archives: [(&[u8], _); 3] = [
-        (include_bytes!("../fixtures/info-zip.zip"), &with_seven),
-        (include_bytes!("../fixtures/info-zip-stream.zip"), &numbers),
-        (include_bytes!("../fixtures/zip64-stream.zip"), &numbers),
+    let archives: [(&str, &[u8], _); 3] = [
+        ("Info-ZIP", INFO_ZIP, &with_seven),
+        ("Info-ZIP, pipe", include_bytes!("../fixtures/info-zip-stream.zip"), &numbers),
+        ("Python, pipe", include_bytes!("../fixtures/zip64-stream.zip"), &numbers),
     ];
-    for (archive, expected) in archives {
-        assert_eq!(&references(&imported(archive, None).unwrap().0), expected);
+    for (program, archive, expected) in archives {
+        assert_eq!(&references(&imported(archive, None).unwrap().0), expected, "{program}");
     }
-    // What is wrong is said: by the file's header, or behind its contents.
-    let archive = archives[0].0;
-    let changed = |at: usize, to: u8| [&archive[..at], &[to], &archive[at + 1..]].concat();
-    let second = archive.len() - 22 - 2 * (46 + 5) - 2 - 5 - 30;
+}
+
+/// What is wrong is said: by the file's header, or behind its contents.
+#[test]
+fn a_damaged_archive_says_where() {
     for (archive, expected) in [
-        (changed(14, archive[14] ^ 1), "zip: the contents of a file do not agree with their checksum"),
-        (changed(22, archive[22] ^ 1), "zip: a file has another length than the archive says"),
-        (changed(second, b'Q'), "zip: something that is no header stands in the place of one"),
+        (changed(14, INFO_ZIP[14] ^ 1), "zip: the contents of a file do not agree with their checksum"),
+        (changed(22, INFO_ZIP[22] ^ 1), "zip: a file has another length than the archive says"),
+        (changed(SECOND_FILE, b'Q'), "zip: something that is no header stands in the place of one"),
     ] {
         let error = imported(&archive[..], None).unwrap_err().to_string();
         // The file of the archive is named, unless the error is between two of them.
         let name = if expected.contains("no header") { "a.trace" } else { "a.trace (a.txt)" };
         let place = error.starts_with(&format!("{name}: damaged at byte "));
-        assert!(place && error.ends_with(expected), "{error}");
+        assert!(place && error.ends_with(expected), "{expected}: {error}");
     }
-    // An intact archive that other programs read is not called damaged.
+}
+
+/// An intact archive that other programs read is not called damaged.
+#[test]
+fn an_archive_that_is_not_read_names_the_program_that_reads_it() {
     for (archive, name, expected) in [
         (changed(6, 1), "a.trace", "with an encrypted file"),
         (changed(8, 14), "a.trace", "with a file compressed by lzma, not stored or deflated"),
         (changed(8, 77), "a.trace", "with a file compressed by method 77, not stored or deflated"),
-        (changed(second + 6, 8), "a.trace", "with a stored file whose length stands behind it"),
+        (changed(SECOND_FILE + 6, 8), "a.trace", "with a stored file whose length stands behind it"),
     ] {
         let error = imported(&archive[..], None).unwrap_err().to_string();
         let filter = "with the same options, `bsdtar -xOf FILE | sweephand import -` reads it";

@@ -3,6 +3,7 @@
 
 use std::io::{Cursor, Write};
 use std::path::Path;
+use sweephand_checks::trying;
 
 use crate::common::{Random, Step, perform, written};
 use sweephand_trace::irim::PageDrop;
@@ -297,7 +298,7 @@ fn random_damage_under_right_checksums_never_panics() {
         match Irim::from_bytes(&bytes_of(&liar)) {
             Ok(read) => assert_eq!(read, liar),
             Err(error) => {
-                assert!(says_where(&error), "{error}");
+                assert!(says_where(&error), "{liar:?}: {error}");
                 refused += 1;
             }
         }
@@ -311,6 +312,7 @@ fn bytes_without_checksums_are_refused_or_consistent() {
     for _ in 0..20_000 {
         // Small numbers make sense more often.
         let bytes: Vec<u8> = (0..random.below(24)).map(|_| random.below(1 + random.0 % 14) as u8).collect();
+        let _input = trying(|| format!("{bytes:?}"));
         sweephand_trace::fuzz_reader(&bytes);
     }
 }

@@ -3,6 +3,7 @@
 //! wrongly without a word, or refused although it is right.
 
 use std::io::{Cursor, Write};
+use sweephand_checks::trying;
 
 use crate::common::{decoded, zip_of};
 use sweephand_trace::columns::{Columns, Quote};
@@ -62,9 +63,15 @@ fn tar_of(files: &[(&str, &[u8])]) -> Vec<u8> {
     builder.into_inner().unwrap()
 }
 
+/// Makes an archive of files with these names and contents.
+type Archive = fn(&[(&str, &[u8])]) -> Vec<u8>;
+
+const ARCHIVES: [(&str, Archive); 2] = [("zip", zip_of), ("tar", tar_of)];
+
 #[test]
 fn rows_end_with_the_file_of_an_archive() {
-    for archive in [zip_of, tar_of] {
+    for (kind, archive) in ARCHIVES {
+        let _input = trying(|| kind.into());
         assert_eq!(pages(&archive(&[("a", b"1\n2"), ("b", b"3\n4")]), ""), [1, 2, 3, 4]);
         assert_eq!(pages(&archive(&[("a", b"a,1\nb,2"), ("b", b"a,3")]), "key=1"), [0, 1, 0]);
         let json = [("a", &b"{\"k\":1}\n{\"k\":2}"[..]), ("b", b"{\"k\":1}")];
@@ -99,7 +106,8 @@ fn what_is_wrong_between_two_files_is_about_neither() {
 #[test]
 fn a_struct_does_not_cross_into_the_next_file() {
     let [one, two] = [7u64, 8].map(|key| [key.to_le_bytes(), [0; 8]].concat());
-    for archive in [zip_of, tar_of] {
+    for (kind, archive) in ARCHIVES {
+        let _input = trying(|| kind.into());
         let whole = archive(&[("a", &one), ("b", &[&two[..], &one].concat())]);
         assert_eq!(pages(&whole, "record=16,key=u64@0"), [0, 1, 0]);
         let glued = archive(&[("a", &[&one[..], b"\n"].concat()), ("b", &two[..15])]);
@@ -122,7 +130,8 @@ fn a_struct_does_not_cross_into_the_next_file() {
 #[test]
 fn what_is_no_data_in_an_archive_is_passed_over_and_named() {
     let junk = b"\0\x05\x16\x07 no rows";
-    for archive in [zip_of, tar_of] {
+    for (kind, archive) in ARCHIVES {
+        let _input = trying(|| kind.into());
         let mac = archive(&[("t.txt", b"1\n2\n"), ("__MACOSX/._t.txt", junk), ("._u.txt", junk)]);
         assert_eq!(pages(&mac, ""), [1, 2]);
         let documented =
@@ -165,7 +174,9 @@ fn compressed_files_end_and_blocks_of_one_file_go_on() {
 #[test]
 fn zeros_may_stand_behind_compressed_data_and_other_bytes_may_not() {
     let zeros = [0; 512];
-    for packed in [gzip(b"1\n2\n", None), zstd::encode_all(&b"1\n2\n"[..], 1).unwrap()] {
+    let zstd = zstd::encode_all(&b"1\n2\n"[..], 1).unwrap();
+    for (kind, packed) in [("gzip", gzip(b"1\n2\n", None)), ("zstd", zstd)] {
+        let _input = trying(|| kind.into());
         assert_eq!(pages(&[&packed[..], &zeros].concat(), ""), [1, 2]);
         assert!(refused(&[&packed[..], b"3\n"].concat(), "").contains("something else stands behind"));
     }
@@ -205,6 +216,7 @@ fn headers_marks_and_comments_are_skipped_wherever_they_stand() {
 fn text_in_utf16_and_lines_that_end_with_a_return_are_read() {
     let text = "1,a\n2,\u{e9}\u{1f980}\n3,a\n";
     for order in [u16::to_le_bytes, u16::to_be_bytes] {
+        let _input = trying(|| format!("the bytes of a unit in the order of {:x?}", order(1)));
         let units = |text: &str| text.encode_utf16().flat_map(order).collect::<Vec<_>>();
         assert_eq!(pages(&units(&format!("\u{feff}{text}")), "key=2"), [0, 1, 0]);
         assert_eq!(pages(&units(text), "key=2"), [0, 1, 0], "without a mark");
@@ -229,7 +241,7 @@ fn text_in_utf16_and_lines_that_end_with_a_return_are_read() {
         (b"# by line\n[\n  {\"k\":1}\n]\n", "key=k", "a JSON array"),
     ] {
         let error = refused(log, columns);
-        assert!(error.contains(reason), "{error}");
+        assert!(error.contains(reason), "{reason}: {error}");
     }
 }
 
@@ -291,7 +303,10 @@ fn the_shape_of_rows_chooses_the_separator_and_is_told() {
         let error = read(log.as_bytes(), &ImportOptions { columns: Some(columns.clone()), ..options("") });
         assert!(error.unwrap_err().contains("a quote that is not closed"), "{log:?}");
         columns.quote = Some(Quote::Off);
-        assert!(read(log.as_bytes(), &ImportOptions { columns: Some(columns), ..options("") }).is_ok());
+        assert!(
+            read(log.as_bytes(), &ImportOptions { columns: Some(columns), ..options("") }).is_ok(),
+            "{log:?}, {quote:?}"
+        );
     }
     let mut single: Columns = "key=1".parse().unwrap();
     (single.quote, single.separator) = (Some(Quote::Mark(b'\'')), Some(b'\t'));

@@ -79,7 +79,7 @@ fn a_place_that_cannot_be_is_damage() {
     ] {
         let records: Vec<_> = records.iter().map(Vec::as_slice).collect();
         let error = read(&stream(&records, 1)).unwrap_err().to_string();
-        assert!(error.contains(reason), "{error}");
+        assert!(error.contains(reason), "{reason}: {error}");
     }
     let whole = stream(&[&grid, &alloc(1), &made(0)], 1);
     for length in 1..whole.len() {
@@ -162,6 +162,8 @@ fn code_goes_on_in_the_next_chunk() {
     let bytes = writer.finish(EndTotals::default()).unwrap().0.into_inner();
     let trace = Trace::from_bytes(bytes).unwrap();
     assert_eq!(trace.chunks(), 2);
-    assert!(functions(&trace).iter().all(|name| name == "g"));
+    let functions = functions(&trace);
+    assert_eq!(functions.len(), CHUNK_REFERENCES + 6);
+    assert!(functions.iter().all(|name| name == "g"));
     trace.verify(&mut |_| ()).unwrap();
 }

@@ -2,6 +2,7 @@
 
 use crate::common::{Random, Step, decoded, perform, pgtr, written};
 use std::io::Cursor;
+use sweephand_checks::trying;
 use sweephand_trace::reduce::{Counts, Reducer};
 use sweephand_trace::{EndTotals, Event, ImportOptions, Metadata, Trace, Writer, import};
 
@@ -56,9 +57,9 @@ fn each_epoch_keeps_the_first_and_last_run_of_each_page() {
     ] {
         let (trace, counts) = reduced(&references(&letters(string)), window);
         assert_eq!(shown(&trace), expected, "{string} with window {window}");
-        assert_eq!(counts.references, string.len() as u64);
+        assert_eq!(counts.references, string.len() as u64, "{string} with window {window}");
         let runs = letters(string).chunk_by(|a, b| a.0 == b.0).count();
-        assert_eq!(counts.runs, runs as u64);
+        assert_eq!(counts.runs, runs as u64, "{string} with window {window}");
     }
 }
 
@@ -151,20 +152,13 @@ fn lru_and_opt_faults_are_unchanged_from_the_window_up() {
         let ids = |trace: &Trace| decoded(trace).0.into_iter().map(|(page, _)| page).collect::<Vec<u32>>();
         let whole = ids(&Trace::from_bytes(written(&references(&string), 1)).unwrap());
         for window in 1..=8 {
+            let _input = trying(|| format!("seed {seed}, window {window}"));
             let (trace, _) = reduced(&references(&string), window);
             let kept = ids(&trace);
             assert!(kept.len() <= whole.len());
             for frames in window as usize..=16 {
-                assert_eq!(
-                    lru_faults(&kept, frames),
-                    lru_faults(&whole, frames),
-                    "seed {seed} K {window} M {frames}"
-                );
-                assert_eq!(
-                    opt_faults(&kept, frames),
-                    opt_faults(&whole, frames),
-                    "seed {seed} K {window} M {frames}"
-                );
+                assert_eq!(lru_faults(&kept, frames), lru_faults(&whole, frames), "{frames} frames");
+                assert_eq!(opt_faults(&kept, frames), opt_faults(&whole, frames), "{frames} frames");
             }
             // No page loses its last write, or gains one.
             let written = |trace: &Trace| trace.header().totals.written_pages;

@@ -93,7 +93,11 @@ fn traces_of_disks_are_merged_by_time() {
         let sorted: String = all.iter().map(|(_, _, line)| line.as_str()).collect();
         let (expected, merged) = (one(&sorted), several(&inputs, Order::ByTime).unwrap());
         assert!(expected.0 == merged.0 && expected.1 == merged.1, "{format}");
-        assert!(merged.2.iter().any(|note| note == "3 inputs, merged by time: a, b, c"), "{:?}", merged.2);
+        assert!(
+            merged.2.iter().any(|note| note == "3 inputs, merged by time: a, b, c"),
+            "{format}: {:?}",
+            merged.2
+        );
         let joined: String = inputs.iter().map(|(_, text)| text.as_str()).collect();
         assert!(one(&joined).0 == several(&inputs, Order::OneAfterAnother).unwrap().0, "{format}");
     }
@@ -111,7 +115,7 @@ fn errors_of_several_traces_name_the_input() {
         ("", Order::OneAfterAnother, "b: "),
     ] {
         let error = several(&[("a", spc()), ("b", second.into())], order).unwrap_err().to_string();
-        assert!(error.starts_with(expected), "{error}");
+        assert!(error.starts_with(expected), "{second:?}: {error}");
     }
     let lackey = "I  0401ab70,3\n S 1fff000758,8\n".to_owned();
     let error = several(&[("a", lackey.clone()), ("b", lackey)], Order::ByTime).unwrap_err().to_string();

@@ -111,6 +111,7 @@ fn hash(block: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use sweephand_checks::trying;
 
     #[test]
     fn a_sample_has_its_part_of_the_pages_and_is_part_of_a_thicker_one() {
@@ -122,6 +123,7 @@ mod tests {
         assert_eq!([1.0, 0.6, 0.5, 0.1, 0.0].map(|part| of(part).one_page_in()), [1, 2, 2, 16, 1 << 16]);
         assert!((0..blocks).all(|block| Sample::ALL.contains(block * BLOCK_PAGES)));
         for one_in in [2, 16, 64] {
+            let _input = trying(|| format!("one in {one_in}"));
             let sample = of(1.0 / f64::from(one_in));
             let inside = (0..blocks).filter(|block| sample.contains(block * BLOCK_PAGES));
             let (mut count, expected) = (0, blocks as f64 / f64::from(one_in));

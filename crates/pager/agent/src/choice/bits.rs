@@ -239,10 +239,10 @@ mod tests {
         for (step, &page) in ids[..5].iter().enumerate() {
             arrivals.add(&mut pages, page);
             let watched = sampler.next(&mut pages, &mut arrivals);
-            assert_eq!(watched, step.checked_sub(2).map(|before| ids[before]));
-            assert_eq!(sampler.next(&mut pages, &mut arrivals), None);
+            assert_eq!(watched, step.checked_sub(2).map(|before| ids[before]), "step {step}");
+            assert_eq!(sampler.next(&mut pages, &mut arrivals), None, "step {step}");
             let leaving = arrivals.leave(&mut pages, arrivals.most());
-            assert_eq!(leaving, step.checked_sub(4).map(|before| ids[before]));
+            assert_eq!(leaving, step.checked_sub(4).map(|before| ids[before]), "step {step}");
         }
         assert_eq!(pages.owned(), 2, "the one that has left, and the one that was never here");
     }

@@ -314,7 +314,7 @@ mod tests {
         let [here, there] = [start, start + 2 * GROUP_BYTES];
         let near = |hand: usize, pages: usize| hand + pages * PAGE_BYTES;
         for hand in [here, there] {
-            assert!(!queues.is_touched(source, hand));
+            assert!(!queues.is_touched(source, hand), "{hand:#x}");
         }
         for hand in [here, there] {
             // SAFETY: this is a mapping of the test.
@@ -347,9 +347,9 @@ mod tests {
         let mut cleared = Vec::new();
         for queue in [Queue::Awaited, Queue::Cleared] {
             let count = queues.count(queue);
-            assert!(count > 0);
+            assert!(count > 0, "{queue:?}");
             queues.drain(&mut pages, (queue, count), |address, count| cleared.push((address, count)));
-            assert_eq!(queues.count(queue), 0);
+            assert_eq!(queues.count(queue), 0, "{queue:?}");
         }
         assert_eq!(cleared, [(crate::testing::at(2), 2)]);
     }

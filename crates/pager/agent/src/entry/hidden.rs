@@ -164,7 +164,7 @@ mod tests {
             let length = without(&mut left, |name| name == out);
             let kept: Vec<u8> =
                 names.iter().filter(|name| **name != out).flat_map(|name| entry(name, DIRECTORY)).collect();
-            assert_eq!(left[..length], kept[..]);
+            assert_eq!(left[..length], kept[..], "without {}", out.escape_ascii());
         }
         assert!(may_be_threads(&entries));
         assert!(!may_be_threads(&entry(b"12", 10)) && !may_be_threads(&entry(b"1a", DIRECTORY)));

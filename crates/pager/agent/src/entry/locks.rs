@@ -185,7 +185,7 @@ mod tests {
             let count = list(from) as usize;
             for range in RANGES.iter().take(count) {
                 let [start, end, _] = range.each_ref().map(|word| word.load(Ordering::Relaxed));
-                assert!(start >= from && end > start);
+                assert!(start >= from && end > start, "{start:#x} to {end:#x}, from {from:#x}");
                 has_stack |= (start..end).contains(&stack);
                 has_own |= (start..end).contains(&own);
                 from = end;

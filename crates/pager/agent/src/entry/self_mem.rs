@@ -185,7 +185,7 @@ mod tests {
     fn own_memory_is_told_by_its_name() {
         assert!(is_memory_of(b"/proc/12/mem", 12) && is_memory_of(b"/proc/12/task/13/mem", 12));
         for other in [&b"/proc/123/mem"[..], b"/proc/12/maps", b"/proc/1/mem", b"/tmp/proc/12/mem"] {
-            assert!(!is_memory_of(other, 12));
+            assert!(!is_memory_of(other, 12), "{}", other.escape_ascii());
         }
         let mut digits = [0; 12];
         assert_eq!((write_number(0, &mut digits), digits[0]), (1, b'0'));

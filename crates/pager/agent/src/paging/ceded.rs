@@ -166,7 +166,7 @@ mod tests {
         for number in 0..20 {
             let byte = (number % 5 != 2).then_some(number as u8);
             assert_eq!(mapped.get(&at(number)).copied(), byte, "{number}");
-            assert_eq!(pager.memory.pages.state_at(at(number)), State::Absent);
+            assert_eq!(pager.memory.pages.state_at(at(number)), State::Absent, "{number}");
         }
         assert!(pager.memory.kept.is_empty());
         assert_eq!(pager.memory.regions.end_of(at(0)), None);

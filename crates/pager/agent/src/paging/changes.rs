@@ -370,9 +370,9 @@ mod tests {
         assert_eq!(pager.memory.pages.resident(), 0);
         assert!(pager.disk.store.current_is_empty());
         for number in [0, 79] {
-            assert_eq!(page(&pager, number), State::Absent);
+            assert_eq!(page(&pager, number), State::Absent, "{number}");
             faults::answer(&mut pager, at(number));
-            assert_eq!(world.borrow().mapped[&at(number)], 0);
+            assert_eq!(world.borrow().mapped[&at(number)], 0, "{number}");
         }
     }
 

@@ -150,7 +150,7 @@ mod tests {
             pager.memory.pages.set(page, State::RESIDENT);
             came_in(&mut pager, page, true);
             // The page that has just been inserted comes on top.
-            assert!(pager.memory.pages.owned() <= pager.policy_pages() + 1);
+            assert!(pager.memory.pages.owned() <= pager.policy_pages() + 1, "{number}");
         }
         assert!(!pager.choice.condemned.is_empty());
     }

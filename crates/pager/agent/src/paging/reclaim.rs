@@ -89,7 +89,7 @@ mod tests {
         (0..pager.room()).for_each(|number| faults::answer(&mut pager, at(number)));
         for pages in [1, 3, 8] {
             make_room(&mut pager, pages);
-            assert!(pager.taken() + pages <= pager.room());
+            assert!(pager.taken() + pages <= pager.room(), "{pages} pages");
         }
         let resident = pager.memory.pages.resident();
         make_room(&mut pager, 0);

@@ -665,8 +665,11 @@ mod tests {
             let number = usize::from(world.borrow().mapped.contains_key(&at(0)));
             faults::answer(&mut pager, at(number));
             reap(&mut pager);
-            assert_eq!(world.borrow().mapped.get(&at(number)), Some(&(number as u8)));
-            assert!(matches!(pager.memory.pages.state_at(at(number)), State::Resident { kept: Some(_) }));
+            assert_eq!(world.borrow().mapped.get(&at(number)), Some(&(number as u8)), "page {number}");
+            assert!(
+                matches!(pager.memory.pages.state_at(at(number)), State::Resident { kept: Some(_) }),
+                "page {number}"
+            );
         }
         assert_eq!(pager.disk.incoming, 0);
     }
@@ -704,8 +707,8 @@ mod tests {
         let tag = Tag { first: Staged(3), pages: 2 };
         let bytes = 2 * PAGE_BYTES as u32;
         for phase in [Phase::Reading, Phase::Writing] {
-            assert_eq!(tag.failure(phase, Ok(bytes)), None);
-            assert_eq!(tag.failure(phase, Err(Errno::NODEV)), Some(Errno::NODEV));
+            assert_eq!(tag.failure(phase, Ok(bytes)), None, "{phase:?}");
+            assert_eq!(tag.failure(phase, Err(Errno::NODEV)), Some(Errno::NODEV), "{phase:?}");
         }
         assert_eq!(tag.failure(Phase::Writing, Ok(bytes - 1)), Some(Errno::NOSPC), "the disk is full");
         assert_eq!(tag.failure(Phase::Reading, Ok(PAGE_BYTES as u32)), Some(Errno::IO));
@@ -721,7 +724,7 @@ mod tests {
             assert!(is_tried(Phase::Writing, stopped), "{stopped:?}");
         }
         for phase in [Phase::Reading, Phase::Writing] {
-            assert!(!is_tried(phase, Ok(bytes)) && !is_tried(phase, Err(Errno::IO)));
+            assert!(!is_tried(phase, Ok(bytes)) && !is_tried(phase, Err(Errno::IO)), "{phase:?}");
         }
     }
 }

@@ -144,7 +144,7 @@ mod tests {
 
     #[test]
     fn processes_that_have_ended_are_forgotten() {
-        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().expect("sleep");
         let mut sharers = Sharers::default();
         sharers.processes.extend(open(child.id() as i32));
         assert!(!sharers.are_over());

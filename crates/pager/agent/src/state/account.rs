@@ -239,9 +239,9 @@ mod tests {
         assert_eq!(account.private(), Some(anonymous - 10));
         let mut now_ms = 1000;
         for _ in 0..10 {
-            assert!(!account.is_due(now_ms));
+            assert!(!account.is_due(now_ms), "at {now_ms} ms");
             now_ms += account.period_ms();
-            assert!(account.is_due(now_ms));
+            assert!(account.is_due(now_ms), "at {now_ms} ms");
             account.look(known, now_ms);
         }
         account.moved(LOOK_PAGES);

@@ -418,7 +418,7 @@ mod tests {
         for address in addresses {
             let page = pages.find_or_insert(address);
             assert_eq!(pages.address(page), address);
-            assert_eq!(pages.find(address), Some(page));
+            assert_eq!(pages.find(address), Some(page), "{address:#x}");
         }
         assert_eq!(pages.ids() as usize, 4 * CHUNK_PAGES);
         assert_eq!(pages.find(0x5556_0000_0000), None);

@@ -181,7 +181,7 @@ mod tests {
                 most = most.max(live.len());
                 if let Some(Growth { file, least, wished, .. }) = grown {
                     assert!(least <= 4 * most + 64, "seed {seed}: {least} slots for {most} pages");
-                    assert!(wished <= least + least / 8);
+                    assert!(wished <= least + least / 8, "seed {seed}: {wished} slots for {least}");
                     store.grown(file, wished);
                 }
                 while live.len() > 1000 {

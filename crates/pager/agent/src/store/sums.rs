@@ -225,7 +225,7 @@ mod tests {
         sums.begin(1);
         for id in 0..64 {
             assert_eq!(sums.is_clean(PageId(id), one), id % SAMPLE as u32 == 0, "{id}");
-            assert!(!sums.is_clean(PageId(id), other));
+            assert!(!sums.is_clean(PageId(id), other), "{id}");
         }
     }
 }

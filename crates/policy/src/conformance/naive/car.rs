@@ -128,12 +128,13 @@ pub fn car(references: &[u32], frames: usize, integer_ratio: bool) -> Vec<Step> 
 mod tests {
     use super::super::tests::{THIRD, for_random_strings, outcomes_on_examples, trace};
     use super::{CarModel, car};
+    use sweephand_checks::trying;
 
     #[test]
     fn takes_the_known_victims_on_the_examples() {
         for integer_ratio in [true, false] {
             let row = outcomes_on_examples(|refs, frames| car(refs, frames, integer_ratio));
-            assert_eq!(row, "10:1234534 | 15:12345123451 | 10:345678");
+            assert_eq!(row, "10:1234534 | 15:12345123451 | 10:345678", "integer ratio: {integer_ratio}");
         }
     }
 
@@ -161,6 +162,7 @@ mod tests {
     fn invariants_hold() {
         for_random_strings(|references, frames| {
             for integer_ratio in [true, false] {
+                let _input = trying(|| format!("integer ratio: {integer_ratio}"));
                 let mut model = CarModel::new(frames, integer_ratio);
                 for &page in references {
                     model.access(page);

@@ -110,7 +110,7 @@ mod tests {
                     step
                 })
                 .collect();
-            assert_eq!(outcome(&back), plain);
+            assert_eq!(outcome(&back), plain, "{references:?}");
         }
     }
 }

@@ -480,6 +480,7 @@ pub(super) fn model(given: &Given<'_>, references: &[u32]) -> Vec<Step> {
 mod tests {
     use super::super::tests::{E1, E2, SECOND, for_random_strings, outcome, outcomes_on_examples, trace};
     use super::{ClockProModel, ClockProOptions, ReferencedNotInTest, TestEnd, Warm, clock_pro};
+    use sweephand_checks::trying;
 
     /// The trace lines, which put a bar before the state.
     fn clock_pro_trace(references: &[u32], frames: usize, options: &ClockProOptions) -> String {
@@ -491,7 +492,7 @@ mod tests {
     fn takes_the_known_victims_on_the_examples() {
         for options in [ClockProOptions::fixed(1), ClockProOptions::default()] {
             let row = outcomes_on_examples(|refs, frames| clock_pro(refs, frames, &options));
-            assert_eq!(row, "8:34534 | 9:45454 | 9:45678");
+            assert_eq!(row, "8:34534 | 9:45454 | 9:45678", "{options:?}");
         }
     }
 
@@ -551,7 +552,7 @@ mod tests {
     fn one_frame_holds_the_last_page() {
         for warm in [Warm::Hot, Warm::Cold] {
             let options = ClockProOptions { warm, ..ClockProOptions::default() };
-            assert_eq!(outcome(&clock_pro(&[1, 2, 1, 1, 2, 3, 3, 1], 1, &options)), "6:12123");
+            assert_eq!(outcome(&clock_pro(&[1, 2, 1, 1, 2, 3, 3, 1], 1, &options)), "6:12123", "{warm:?}");
         }
     }
 
@@ -574,6 +575,7 @@ mod tests {
         }
         for_random_strings(|references, frames| {
             for options in &readings {
+                let _input = trying(|| format!("{options:?}"));
                 let mut model = ClockProModel::new(frames, options);
                 for &page in references {
                     model.access(page);

@@ -153,6 +153,7 @@ pub(super) fn model(given: &Given<'_>, references: &[u32]) -> Vec<Step> {
 mod tests {
     use super::super::tests::{THIRD, for_random_strings, outcome, outcomes_on_examples, trace};
     use super::{LirsModel, Status, lirs};
+    use sweephand_checks::trying;
 
     #[test]
     fn takes_the_known_victims_on_the_examples() {
@@ -200,6 +201,7 @@ mod tests {
     fn invariants_hold() {
         for_random_strings(|references, frames| {
             for (hir_frames, smax) in [(1, None), (2, None), (1, Some(2 * frames)), (3, Some(frames))] {
+                let _input = trying(|| format!("{hir_frames} frames for HIR pages, S bounded by {smax:?}"));
                 let mut model = LirsModel::new(frames, hir_frames, smax);
                 for &page in references {
                     model.access(page);

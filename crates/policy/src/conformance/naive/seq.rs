@@ -171,7 +171,7 @@ mod tests {
         ] {
             let options = SeqOptions { length: 3, faults: 2, distance: 1, lru, truncate };
             let row = outcomes_on_examples(|refs, frames| seq(refs, frames, &options, |_| 0));
-            assert_eq!(row, expected);
+            assert_eq!(row, expected, "truncate {truncate}, lru {lru}");
         }
     }
 }

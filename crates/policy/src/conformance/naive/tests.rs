@@ -154,7 +154,7 @@ fn every_policy_keeps_an_honest_resident_set() {
             let steps = policy(references, frames);
             let mut resident = BTreeSet::new();
             for (&page, step) in references.iter().zip(&steps) {
-                assert_eq!(step.fault, !resident.contains(&page), "{name}, {frames} frames, {references:?}");
+                assert_eq!(step.fault, !resident.contains(&page), "{name}");
                 let full = resident.len() == frames;
                 assert_eq!(step.victims.len(), usize::from(step.fault && full), "{name}");
                 for victim in &step.victims {
@@ -205,7 +205,11 @@ fn clock_without_hits_is_fifo() {
     let references: Vec<u32> = (0..40).collect();
     for frames in 1..=8 {
         for (init, fill_init) in [(false, false), (true, true), (false, true), (true, false)] {
-            assert_eq!(clock(&references, frames, init, fill_init), fifo(&references, frames));
+            assert_eq!(
+                clock(&references, frames, init, fill_init),
+                fifo(&references, frames),
+                "{frames} frames, bits {init} and {fill_init}"
+            );
         }
     }
 }

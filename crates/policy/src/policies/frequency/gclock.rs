@@ -209,7 +209,7 @@ mod tests {
                 };
                 let mut clock = Machine::<Clock>::new(&format!("clock:init={init}"), frames);
                 let clock: Vec<_> = string.iter().map(|&page| clock.access(page).victim).collect();
-                assert_eq!(faults(&format!("gclock:max=1,init={init}")), clock);
+                assert_eq!(faults(&format!("gclock:max=1,init={init}")), clock, "init={init}");
             }
         });
     }
@@ -219,7 +219,7 @@ mod tests {
         for_random_strings(|string, frames| {
             for init in [0, 1] {
                 let gclock = run(&format!("gclock:max=1,init={init}"), string, frames);
-                assert_eq!(gclock, run(&format!("clock:init={init}"), string, frames));
+                assert_eq!(gclock, run(&format!("clock:init={init}"), string, frames), "init={init}");
             }
         });
     }

@@ -657,6 +657,7 @@ mod tests {
     use crate::conformance::{Machine, naive_model, run};
     use crate::registry::Spec;
     use alloc::{collections::BTreeMap, format, string::String};
+    use sweephand_checks::trying;
 
     /// The queue, oldest page first, with `|` at the cuts; `*` for a set bit, brackets round
     /// evicted pages.
@@ -725,6 +726,7 @@ mod tests {
     #[test]
     fn every_step_is_sound_with_few_pages_in_a_large_memory() {
         for seed in 0..50 {
+            let _input = trying(|| format!("seed {seed}"));
             let mut machine = Machine::<EeClock>::new("ee-clock:parts=2", 160);
             let mut random = SplitMix64::new(seed);
             for _ in 0..600 {

@@ -225,6 +225,7 @@ impl Policy for LifoPlus {
 mod tests {
     use super::*;
     use crate::conformance::{Machine, for_random_strings, naive};
+    use sweephand_checks::trying;
 
     /// The stack from the top down, `*` for a bit and `<` for the pointer.
     #[test]
@@ -282,6 +283,7 @@ mod tests {
     #[test]
     fn agrees_with_the_naive_model_on_several_objects() {
         for objects in [2, 3, 5] {
+            let _input = trying(|| format!("{objects} objects"));
             for_random_strings(|string, frames| {
                 let mut machine =
                     Machine::<LifoPlus>::new("lifo-plus", frames).with_objects(move |page| page % objects);

@@ -391,7 +391,7 @@ mod tests {
         let mut random = crate::SplitMix64::new(1);
         let string: Vec<u32> = (0..400).map(|_| 2 * random.below(12) as u32).collect();
         for frames in 1..=12 {
-            assert_eq!(run("ubm", &string, frames), run("lru", &string, frames));
+            assert_eq!(run("ubm", &string, frames), run("lru", &string, frames), "{frames} frames");
         }
     }
 }

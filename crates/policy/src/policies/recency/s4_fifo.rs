@@ -231,7 +231,11 @@ mod tests {
         let mut random = crate::SplitMix64::new(4);
         let string: Vec<u32> = (0..4000).map(|_| (random.below(50) * random.below(3)) as u32).collect();
         for frames in [10, 20, 40] {
-            assert_eq!(run("s4-fifo:skip=0", &string, frames), run("s3-fifo", &string, frames));
+            assert_eq!(
+                run("s4-fifo:skip=0", &string, frames),
+                run("s3-fifo", &string, frames),
+                "{frames} frames"
+            );
         }
     }
 }

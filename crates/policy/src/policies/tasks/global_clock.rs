@@ -101,7 +101,7 @@ mod tests {
         let [a, b, c] = [0, 1, 0].map(|owner| desk.load(owner));
         let mut policy = GlobalClock { clock: CleaningClock::new(3) };
         for page in desk.pages() {
-            assert!(policy.insert(page, &mut desk));
+            assert!(policy.insert(page, &mut desk), "{page:?}");
         }
         desk.reference(a);
         desk.dirty(b);

@@ -258,6 +258,7 @@ impl<M: TaskMmu> TaskPolicy<M> for WsClock {
 mod tests {
     use super::*;
     use crate::testing::Desk;
+    use sweephand_checks::trying;
 
     const A: u32 = 0;
     const B: u32 = 1;
@@ -382,7 +383,7 @@ mod tests {
             let mut desk = Desk::default();
             desk.tasks([(0, true), (0, true)]);
             let mut policy = wsclock(&mut desk, "theta=100000", 700);
-            let (mut now, mut pages) = ([0; 2], Vec::new());
+            let (mut now, mut pages, mut forced) = ([0; 2], Vec::new(), 0);
             for _ in 0..3000 {
                 let task = random.below(2) as usize;
                 now[task] += random.below(20);
@@ -397,6 +398,7 @@ mod tests {
                     let expected =
                         frames.min_by_key(|&(frame, _)| policy.last_reference[frame]).map(|(_, page)| page);
                     assert_eq!(policy.oldest(&desk), expected, "seed {seed}");
+                    forced += 1;
                     let victim = expected.unwrap();
                     TaskPolicy::<Desk>::evict(&mut policy, victim);
                     pages.retain(|&page| page != victim);
@@ -412,12 +414,14 @@ mod tests {
                     let _ = policy.reclaim(&mut desk);
                 }
             }
+            assert!(forced > 1000, "seed {seed}: {forced}");
         }
     }
 
     #[test]
     fn a_page_just_cleaned_is_taken_without_a_scan_unless_it_was_used_meanwhile() {
         for used in [false, true] {
+            let _input = trying(|| format!("used: {used}"));
             let mut desk = Desk::default();
             desk.tasks([(100, true)]);
             let [first, second] = [A, A].map(|owner| desk.load(owner));

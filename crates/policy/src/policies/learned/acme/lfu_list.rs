@@ -200,6 +200,7 @@ impl LfuList {
 mod tests {
     use super::*;
     use crate::SplitMix64;
+    use sweephand_checks::trying;
 
     #[test]
     fn agrees_with_a_sorted_vector() {
@@ -207,6 +208,7 @@ mod tests {
         let mut list = LfuList::new();
         let mut plain: Vec<(u64, u64, PageId)> = Vec::new();
         for time in 0..30_000 {
+            let _input = trying(|| format!("time {time}"));
             let page = PageId((random.below(20) * random.below(15)) as u32);
             let known = plain.iter().position(|entry| entry.2 == page).map(|index| plain.remove(index));
             match known {

@@ -381,6 +381,7 @@ impl RankedList {
 mod tests {
     use super::*;
     use crate::SplitMix64;
+    use sweephand_checks::trying;
 
     #[test]
     fn agrees_with_a_vector() {
@@ -388,6 +389,7 @@ mod tests {
         let mut list = RankedList::new();
         let mut plain: Vec<PageId> = Vec::new();
         for step in 0..20_000 {
+            let _input = trying(|| format!("step {step}"));
             let page = PageId(random.below(400) as u32);
             let known = plain.contains(&page);
             assert_eq!(list.contains(page), known);

@@ -308,6 +308,7 @@ impl<const SETS: usize> RankedLog<SETS> {
 mod tests {
     use super::*;
     use crate::SplitMix64;
+    use sweephand_checks::trying;
 
     #[test]
     fn agrees_with_vectors() {
@@ -315,6 +316,7 @@ mod tests {
         let mut log = RankedLog::<2>::new();
         let mut plain: Vec<(PageId, [bool; 2])> = Vec::new();
         for step in 0..40_000 {
+            let _input = trying(|| format!("step {step}"));
             let page = PageId(random.below(1 + step / 50) as u32);
             let known = plain.iter().position(|entry| entry.0 == page);
             let set = random.below(2) as usize;

@@ -125,7 +125,7 @@ mod tests {
                 summary.take(*page);
             }
             most = most.max(summary.corners().len());
-            assert!(summary.corners().is_sorted_by_key(|corner| corner.arrival));
+            assert!(summary.corners().is_sorted_by_key(|corner| corner.arrival), "{pages:?}");
             for page in &pages {
                 assert!(summary.corners().iter().any(|corner| corner.is_below(page)), "{page:?}");
             }

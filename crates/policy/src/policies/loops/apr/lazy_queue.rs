@@ -102,11 +102,13 @@ mod tests {
     use super::*;
     use crate::SplitMix64;
     use alloc::vec::Vec;
+    use sweephand_checks::trying;
 
     #[test]
     fn agrees_with_a_vector() {
         let mut random = SplitMix64::new(3);
         for pages in [1, 2, 10, 300] {
+            let _input = trying(|| format!("{pages} pages"));
             let (mut queue, mut model) = (LazyQueue::new(), Vec::new());
             for _ in 0..5000 {
                 let page = PageId(random.below(pages) as u32);

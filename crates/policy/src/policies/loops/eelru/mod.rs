@@ -326,6 +326,7 @@ mod tests {
         }
         let eelru = machine.policy();
         assert!(eelru.fading.weight() < 2_f64.powi(64));
+        assert!(!eelru.late.is_empty());
         assert!(eelru.late.iter().all(|point| point.hits.is_finite() && point.hits > 0.0));
     }
 }

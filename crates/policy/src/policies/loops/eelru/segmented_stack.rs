@@ -200,12 +200,14 @@ impl<const N: usize> SegmentedStack<N> {
 mod tests {
     use super::*;
     use crate::SplitMix64;
+    use sweephand_checks::trying;
 
     /// The same pages at the same depths as in a plain vector, through touches and removals.
     #[test]
     fn cuts_stay_at_their_depths() {
         let mut random = SplitMix64::new(1);
         for cuts in [vec![], vec![1], vec![2, 3, 7], vec![1, 4, 5, 6]] {
+            let _input = trying(|| format!("cuts at {cuts:?}"));
             let mut stack = SegmentedStack::<5>::new(cuts.clone());
             let mut plain: Vec<PageId> = Vec::new();
             for _ in 0..3000 {

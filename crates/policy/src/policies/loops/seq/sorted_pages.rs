@@ -143,6 +143,7 @@ impl<K: Copy + Ord> SortedPages<K> {
 mod tests {
     use super::*;
     use crate::SplitMix64;
+    use sweephand_checks::trying;
 
     /// A page's key: the order of keys has nothing to do with that of the numbers.
     fn key(page: PageId) -> u32 {
@@ -155,6 +156,7 @@ mod tests {
         for pages in [3, 70, 1000] {
             let (mut sorted, mut model) = (SortedPages::new(), BTreeMap::new());
             for step in 0..20_000_u64 {
+                let _input = trying(|| format!("{pages} pages, step {step}"));
                 // Now more and more, now fewer and fewer.
                 let grows = step / 4000 % 2 == 0;
                 let page = PageId(random.below(pages) as u32);
