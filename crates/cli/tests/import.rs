@@ -400,11 +400,11 @@ fn every_command_that_is_shown_imports() {
             .lines()
             .find_map(|line| line.strip_prefix("a guess: ").or(line.strip_prefix("to import it: ")));
         let line = line.unwrap_or_else(|| panic!("{name:?}: {shown}"));
-        assert!(line.starts_with("sweephand import "), "{name}: {line}");
+        assert!(line.starts_with("sweephand import "), "{name:?}: {line}");
         let output = bash(&sandbox, line);
         assert!(output.status.success(), "{name:?}: {line}: {}", text(&output.stderr));
         let trace = if name == "T.swt" { "T2.swt" } else { "T.swt" };
-        assert!(sandbox.path(trace).exists(), "{name}: {line}");
+        assert!(sandbox.path(trace).exists(), "{name:?}: {line}");
     }
 }
 

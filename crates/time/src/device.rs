@@ -7,6 +7,7 @@
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use std::{env, fs, io};
+use sweephand_policy::line;
 
 /// The name that stands for the file at [`measured_path`].
 pub const MEASURED: &str = "measured";
@@ -142,11 +143,8 @@ impl Device {
     /// A device from the text of its file, which is called `path` in errors.
     fn parse(text: &str, path: &Path) -> Result<Self, DeviceError> {
         let invalid = |reason: String| DeviceError::Invalid { path: path.to_path_buf(), reason };
-        let device: Self = toml::from_str(text).map_err(|error| {
-            let line =
-                error.span().map_or(1, |span| text[..span.start.min(text.len())].lines().count().max(1));
-            invalid(format!("line {line}: {}", error.message()))
-        })?;
+        let device: Self = toml::from_str(text)
+            .map_err(|error| invalid(line::message(text, error.span(), error.message())))?;
         if let Some(value) = device.read_beside_writes_us.filter(|value| !value.is_finite() || *value <= 0.0)
         {
             return Err(invalid(format!("read_beside_writes_us is {value}; it must be more than 0")));
@@ -198,8 +196,11 @@ mod tests {
         assert_eq!(error(&zero), "d.toml: read.latency_us is 0; it must be more than 0");
         let beside = format!("read_beside_writes_us = -1.0\n{text}");
         assert_eq!(error(&beside), "d.toml: read_beside_writes_us is -1; it must be more than 0");
-        let unknown = format!("colour = 'red'\n{text}");
-        assert!(error(&unknown).contains("line 1: unknown field `colour`"), "{}", error(&unknown));
+        for before in ["", "# paint\n"] {
+            let place = format!("line {}: unknown field `colour`", 1 + before.lines().count());
+            let unknown = format!("{before}colour = 'red'\n{text}");
+            assert!(error(&unknown).contains(&place), "{}", error(&unknown));
+        }
         assert!(matches!(Device::named("floppy"), Err(DeviceError::Unknown(_))));
         assert!(matches!(Device::named("no/such.toml"), Err(DeviceError::Unread(..))));
     }

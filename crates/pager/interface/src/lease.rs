@@ -27,8 +27,14 @@
 
 use crate::control::Secret;
 use crate::numbered;
+#[cfg(not(all(test, loom)))]
 use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
+#[cfg(all(test, loom))]
+use loom::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 use sweephand_uffd::PAGE_BYTES;
+
+/// Whether this is a model of the shared state, which has few pages.
+const IS_MODELLED: bool = cfg!(all(test, loom));
 
 /// First word of an agent's first message.
 pub const HELLO: u32 = u32::from_le_bytes(*b"swp1");
@@ -38,7 +44,7 @@ pub const HELLO_WORDS: usize = 3 + size_of::<Secret>() / 4;
 /// Most words of a message.
 pub const MESSAGE_WORDS: usize = 8 << 10;
 /// Most pages of a process, by id: 256 GiB.
-pub const MOST_PAGES: usize = 1 << 26;
+pub const MOST_PAGES: usize = if IS_MODELLED { 1 } else { 1 << 26 };
 /// Bytes of the file of the shared state. Most of them are never touched.
 pub const SHARED_BYTES: usize = PAGE_BYTES + MOST_PAGES;
 /// Frames that a process gets before its first page is managed, beside those that its pager needs.
@@ -147,12 +153,14 @@ pub struct SharedState {
     pub agent_ns: AtomicU64,
     /// Reads from the store that are under way.
     pub reading: AtomicU32,
-    rest: [AtomicU8; PAGE_BYTES - 16],
+    rest: [core::sync::atomic::AtomicU8; PAGE_BYTES - 16],
     bits: [AtomicU8; MOST_PAGES],
 }
 
-const _: () = assert!(size_of::<SharedState>() <= SHARED_BYTES);
+const _: () = assert!(IS_MODELLED || size_of::<SharedState>() <= SHARED_BYTES);
 
+/// No operation orders others. A page's bits are one byte, and the socket carries a message after
+/// what its sender did before.
 impl SharedState {
     /// Sets bits of a page.
     pub fn set(&self, page: usize, bits: u8) {
@@ -169,6 +177,10 @@ impl SharedState {
         self.bits[page].load(Ordering::Relaxed)
     }
 }
+
+#[cfg(loom)]
+#[cfg(test)]
+mod model;
 
 #[cfg(test)]
 mod tests {
