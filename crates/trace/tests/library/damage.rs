@@ -252,7 +252,7 @@ fn trailing_bytes_are_noticed() {
     }
 }
 
-/// A length of 2^60 in any varint must not be believed: no machine has so much memory.
+/// A length of 2^60 in any varint must not be believed: no machine has that much memory.
 #[test]
 fn huge_lengths_are_refused_before_memory_is_asked_for() {
     for prefix in [b"PGTR\x01\x0c\x01\x00".as_slice(), &[0xff, 0xff, 0x0f], &[1, 0], &[1, 0, 0]] {

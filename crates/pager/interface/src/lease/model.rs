@@ -1,8 +1,8 @@
 //! Models of the shared state under `loom`: its own code in every order of the agent's and the
 //! command's steps, with every value that a load may return (see CONTRIBUTING.md).
 //!
-//! The shared state is all of a lease that both sides write to. The rest is messages: a socket keeps
-//! them in order, and each side has one thread that sends and reads them.
+//! The shared state is all of a lease that both sides write to. The rest is messages. A socket
+//! keeps them in order, and each side has one thread that sends and reads them.
 
 use super::*;
 use alloc::sync::Arc;
