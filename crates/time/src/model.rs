@@ -349,7 +349,7 @@ mod tests {
     }
 
     /// Of what is read around a fault a part is used at once, the rest never: it takes frames until
-    /// it is gone.
+    /// it is gone. So the policy has as many less, in those cells that this concerns.
     #[test]
     fn pages_read_ahead_take_frames() {
         let mut random = sweephand_policy::SplitMix64::new(3);
@@ -358,8 +358,26 @@ mod tests {
             let page = 1 + 8 * random.below(500);
             [(page, true), (page + 1, true)]
         });
-        let prediction = predict(&trace(all.chain(pairs)), device(), Paging::Run, "clock", 600);
-        assert!(prediction.paging.pages_ahead > 0, "{prediction:?}");
+        let trace = trace(all.chain(pairs));
+        let model = TimeModel::of(&trace, device(), Paging::Run, Some(1.0)).unwrap();
+        let sweep = |sizes: &[usize]| {
+            let cell = |&frames: &usize| Cell { spec: Spec::parse("clock").unwrap(), frames };
+            Sweep { cells: sizes.iter().map(cell).collect(), ..Sweep::default() }
+        };
+        let once = |frames: usize| {
+            let watch = |Cell { frames, .. }: &Cell| PagingObserver::new(model.program.clone(), *frames);
+            sweep(&[frames]).run_watched(&model.paged, watch, &|_| {}).unwrap()[0].paging.unwrap()
+        };
+        for frames in [199, 600] {
+            let first = once(frames);
+            let second = once(frames - first.pages_ahead as usize);
+            assert!(first.pages_ahead > 3 && first != second, "{first:?}, {second:?}");
+            let [all, less] = model.predict(&sweep(&[4000, frames]), &|_| {}).unwrap()[..] else {
+                panic!("two cells")
+            };
+            assert_eq!(all, Prediction { seconds: 1.0, paging: PagingTime::default() });
+            assert_eq!(less.paging, second);
+        }
     }
 
     /// A page that is used sets off the next window, for which the oldest pages read ahead have to
@@ -372,6 +390,31 @@ mod tests {
             let prediction = predict(&small, device(), paging, "clock", frames);
             assert!(prediction.paging.pages_ahead <= 45, "{paging:?}, {frames} frames: {prediction:?}");
         }
+    }
+
+    #[test]
+    fn same_program_with_another_device_is_as_if_made_with_it() {
+        let far = trace((0..1152).map(|turn| (1 + 5000 * (turn % 288), true)));
+        let slow = Device { read: Figures { latency_us: 700.0, ..device().read }, ..device() };
+        let model = TimeModel::of(&far, device(), Paging::Run, Some(2.5)).unwrap();
+        let model = model.with(slow.clone(), Paging::Kernel);
+        assert_eq!((model.device(), model.paging()), (&slow, Paging::Kernel));
+        assert_eq!((model.native_seconds(), model.is_assumed()), (2.5, false));
+        let cells = vec![Cell { spec: Spec::parse("fifo").unwrap(), frames: 96 }];
+        let sweep = Sweep { cells, ..Sweep::default() };
+        let made = TimeModel::of(&far, slow, Paging::Kernel, Some(2.5)).unwrap();
+        let [with, made] = [model, made].map(|model| model.predict(&sweep, &|_| {}).unwrap());
+        assert_eq!(with, made);
+    }
+
+    #[test]
+    fn without_a_time_instructions_are_counted_at_3_gigahertz() {
+        let mut writer = Writer::new(Cursor::new(Vec::new()), Metadata::default()).unwrap();
+        writer.reference(1, true).unwrap();
+        let end = EndTotals { instructions: Some(6_000_000_000), ..EndTotals::default() };
+        let trace = Trace::from_bytes(writer.finish(end).unwrap().0.into_inner()).unwrap();
+        let model = TimeModel::of(&trace, device(), Paging::Run, None).unwrap();
+        assert_eq!((model.native_seconds(), model.is_assumed()), (2.0, true));
     }
 
     #[test]

@@ -51,7 +51,7 @@ enum Place {
 /// The slot of a page that has none.
 const NO_SLOT: u32 = u32::MAX;
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Page {
     place: Place,
     /// Where it is on the device, or [`NO_SLOT`].
@@ -544,5 +544,201 @@ impl Observer for PagingObserver {
     fn report(&self, outcome: &mut Outcome) {
         let pages_ahead = self.ahead.pages_at_faults / self.ahead.faults.max(1);
         outcome.paging = Some(PagingTime { pages_ahead, ..self.seen });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Cursor;
+    use sweephand_trace::{EndTotals, Metadata, Trace, Writer};
+
+    const FIGURES: Figures = Figures {
+        latency_us: 7.0,
+        operations_per_second: 1000.0,
+        bytes_per_second: 2e6,
+        stream_bytes_per_second: 1e6,
+    };
+
+    /// A page of 4000 bytes takes 100 us. Beyond it, a byte takes 1 us. A request keeps others out
+    /// for 1 ms, or for 0.5 us a byte.
+    #[test]
+    fn a_request_takes_its_latency_its_bytes_beyond_a_page_and_no_less_than_its_turn() {
+        let of = |bytes| service(&FIGURES, 100.0, bytes, 4000);
+        assert_eq!(of(1000), (1_000_000, 1_000_000), "less than a page");
+        assert_eq!(of(4000), (2_000_000, 2_000_000));
+        assert_eq!(of(6000), (3_000_000, 3_000_000));
+        assert_eq!(of(12_000), (8_100_000, 6_000_000));
+        let slow = service(&FIGURES, 3000.0, 4000, 4000);
+        assert_eq!(slow, (3_000_000, 2_000_000), "the latency is that of the call");
+    }
+
+    /// Of a program with four references, to a page each. A page takes 100 us to read or 200 us to
+    /// write, and 1 us more for each beyond it. A request keeps others out for 100 us.
+    fn observer(paging: Paging) -> PagingObserver {
+        let mut writer = Writer::new(Cursor::new(Vec::new()), Metadata::default()).unwrap();
+        (0..4).for_each(|page| writer.reference(page, true).unwrap());
+        let bytes = writer.finish(EndTotals::default()).unwrap().0.into_inner();
+        let trace = Trace::from_bytes(bytes).unwrap();
+        let read = Figures {
+            latency_us: 100.0,
+            operations_per_second: 1e4,
+            bytes_per_second: 1e15,
+            stream_bytes_per_second: 4096e6,
+        };
+        let device = Device {
+            name: "test".into(),
+            source: "made up".into(),
+            synchronous: false,
+            rotational: false,
+            read_beside_writes_us: Some(300.0),
+            read,
+            write: Figures { latency_us: 200.0, ..read },
+            measurements: Vec::new(),
+        };
+        let program = PagedProgram {
+            device: Arc::new(device),
+            paging,
+            native_ns: 1000,
+            page_bytes: 4096,
+            time: Arc::new(VirtualTime::of(&trace).unwrap()),
+            space: Arc::new(Space::of(&trace).unwrap()),
+        };
+        PagingObserver::new(program, 1000)
+    }
+
+    #[test]
+    fn the_present_is_processor_time_and_waiting() {
+        let mut observer = observer(Paging::Run);
+        assert_eq!([0, 1, 4].map(|record| observer.now(record)), [0, 250, 1000]);
+        observer.seen.stall_ns = 7;
+        assert_eq!(observer.now(1), 257);
+        let mut now = 300;
+        observer.wait_until(&mut now, 299);
+        assert_eq!((now, observer.seen.stall_ns), (300, 7), "no wait for the past");
+        observer.wait_until(&mut now, 340);
+        assert_eq!((now, observer.seen.stall_ns), (340, 47));
+    }
+
+    #[test]
+    fn a_thread_of_its_own_does_what_landed_before() {
+        let mut observer = observer(Paging::Run);
+        observer.worker.landings.extend([(100, 30), (200, 40)]);
+        let mut now = 120;
+        assert_eq!(observer.work(&mut now, 120, 7), 100 + 30 + 7);
+        assert_eq!(observer.work(&mut now, 150, 5), 155, "the second read has not landed");
+        assert_eq!(observer.work(&mut now, 200, 1), 200 + 40 + 1);
+        assert_eq!((now, observer.seen.stall_ns), (120, 0), "the program goes on");
+    }
+
+    #[test]
+    fn without_a_thread_of_its_own_the_program_does_the_work() {
+        let mut observer = observer(Paging::Kernel);
+        let mut now = 120;
+        assert_eq!(observer.work(&mut now, 150, 7), 157);
+        assert_eq!((now, observer.seen.stall_ns), (157, 37));
+        assert_eq!(observer.work(&mut now, 100, 3), 160);
+    }
+
+    #[test]
+    fn requests_wait_for_their_turn_and_reads_beside_writes_take_longer() {
+        let mut observer = observer(Paging::Run);
+        assert_eq!(observer.request(0, 1, false), 100_000);
+        assert_eq!(observer.request(50_000, 3, false), 100_000 + 102_000);
+        observer.disk.writes.push_back(Write { done: 500_000, pages: Vec::new() });
+        assert_eq!(observer.request(300_000, 1, false), 300_000 + 300_000);
+        assert_eq!(observer.request(400_000, 1, true), 400_000 + 200_000);
+        assert_eq!(observer.request(500_000, 1, false), 500_000 + 100_000, "the write is done");
+    }
+
+    #[test]
+    fn each_run_of_slots_is_a_request() {
+        let pages = [0, 1, 2].map(PageId);
+        for (asked, expected) in [(pages[0], (101_000, 200_000)), (pages[2], (200_000, 200_000))] {
+            let mut observer = observer(Paging::Run);
+            for (page, slot) in pages.into_iter().zip([5, 6, 8]) {
+                observer.pages[page.index()].slot = slot;
+            }
+            assert_eq!(observer.requests(0, &pages, asked, false), expected);
+        }
+    }
+
+    /// Of three pages of a batch one has come back meanwhile, and one has left again.
+    #[test]
+    fn pages_whose_write_is_complete_are_on_the_device_only() {
+        let mut observer = observer(Paging::Run);
+        let pages = [0, 1, 2].map(PageId);
+        for (page, arrival) in pages.into_iter().zip([50, 50, 60]) {
+            observer.pages[page.index()].place = Place::Leaving;
+            observer.arrivals[page.index()] = arrival;
+        }
+        observer.pages[1].place = Place::Resident;
+        observer.disk.writes.push_back(Write { done: 50, pages: pages.to_vec() });
+        let places = |observer: &PagingObserver| [0, 1, 2].map(|page| observer.pages[page].place);
+        observer.settle(49);
+        assert_eq!(places(&observer), [Place::Leaving, Place::Resident, Place::Leaving]);
+        observer.settle(50);
+        assert_eq!(places(&observer), [Place::Stored, Place::Resident, Place::Leaving]);
+        assert_eq!(observer.disk.writes.len(), 0);
+    }
+
+    #[test]
+    fn a_page_is_written_unless_the_device_has_it() {
+        let mut observer = observer(Paging::Run);
+        let mut now = 0;
+        observer.disk.slots.allocate(5, |_| ());
+        let page = |slot, dirty| Page { place: Place::Resident, slot, dirty, trigger: true };
+        observer.pages = vec![page(NO_SLOT, false), page(3, false), page(4, true), Page::default()];
+        (0..3).for_each(|id| observer.leave(&mut now, PageId(id)));
+        assert_eq!(observer.seen.pages_written, 2);
+        assert_eq!(observer.disk.staged, [PageId(0), PageId(2)]);
+        let left = |place, slot| Page { place, slot, dirty: false, trigger: false };
+        assert_eq!(observer.pages[0], left(Place::Leaving, NO_SLOT));
+        assert_eq!(observer.pages[1], left(Place::Stored, 3));
+        assert_eq!(observer.pages[2], left(Place::Leaving, NO_SLOT), "the old contents lose their slot");
+        // What comes back before it is written has not been written.
+        observer.take_back(&mut now, PageId(2));
+        assert_eq!((observer.seen.pages_written, observer.disk.staged.len()), (1, 1));
+        assert_eq!(now, 0, "the pager had not unmapped it yet");
+    }
+
+    /// Three neighbours that are read; `most_unasked` of those that nobody waits for may stay.
+    fn reads(paging: Paging, asked: bool, most_unasked: usize) -> (PagingObserver, (u64, u64)) {
+        let mut observer = observer(paging);
+        observer.most_unasked = most_unasked;
+        observer.disk.slots.allocate(3, |_| ());
+        for (page, slot) in observer.pages.iter_mut().zip(0..3) {
+            *page = Page { place: Place::Stored, slot, dirty: false, trigger: true };
+        }
+        let times = observer.read(&mut 0, &[0, 1, 2].map(PageId), asked);
+        (observer, times)
+    }
+
+    /// The pager takes 1 us for each page that nobody waits for, when all are read. It gives up
+    /// their slots.
+    #[test]
+    fn pages_read_ahead_arrive_when_they_are_in_memory() {
+        let (run, times) = reads(Paging::Run, true, 9);
+        assert_eq!(times, (102_000, 104_000));
+        assert_eq!(run.worker.landings, [(102_000, 2000)]);
+        assert_eq!(run.arrivals, [0, 104_000, 104_000, 0]);
+        assert_eq!((run.seen.pages_read, run.ahead.pages), (3, 2));
+        let unasked = |slot| Page { place: Place::Unasked, slot, dirty: false, trigger: false };
+        assert_eq!(run.pages[1..3], [unasked(NO_SLOT); 2]);
+        let (kernel, times) = reads(Paging::Kernel, false, 9);
+        assert_eq!(times, (102_000, 102_000));
+        assert_eq!(kernel.ahead.pages, 3);
+        assert_eq!(kernel.pages[..3], [0, 1, 2].map(unasked));
+    }
+
+    #[test]
+    fn pages_that_were_read_ahead_in_vain_leave_the_oldest_first() {
+        let places = |observer: &PagingObserver| [0, 1, 2].map(|page| observer.pages[page].place);
+        let (run, _) = reads(Paging::Run, false, 1);
+        assert_eq!(places(&run), [Place::Leaving, Place::Leaving, Place::Unasked]);
+        assert_eq!((run.ahead.pages, run.seen.pages_written), (1, 2));
+        let (kernel, _) = reads(Paging::Kernel, false, 1);
+        assert_eq!(places(&kernel), [Place::Stored, Place::Stored, Place::Unasked], "the device has them");
+        assert_eq!((kernel.ahead.pages, kernel.seen.pages_written), (1, 0));
     }
 }

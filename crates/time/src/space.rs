@@ -46,3 +46,27 @@ impl Space {
         inside.map(|(_, id)| PageId(*id))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Cursor;
+    use sweephand_trace::{EndTotals, Metadata, Writer};
+
+    /// Ids count up in the order of the references.
+    #[test]
+    fn runs_and_ranges_go_by_address() {
+        let mut writer = Writer::new(Cursor::new(Vec::new()), Metadata::default()).unwrap();
+        [7, 5, 6, 9, 20].into_iter().for_each(|page| writer.reference(page, false).unwrap());
+        let bytes = writer.finish(EndTotals::default()).unwrap().0.into_inner();
+        let space = Space::of(&Trace::from_bytes(bytes).unwrap()).unwrap();
+        assert_eq!(space.ranks, [2, 0, 1, 3, 4]);
+        let ids = |pages: &mut dyn Iterator<Item = PageId>| pages.map(|page| page.0).collect::<Vec<_>>();
+        assert_eq!(ids(&mut space.run_from(PageId(1))), [1, 2, 0], "5, 6 and 7, not 9");
+        assert_eq!(ids(&mut space.run_from(PageId(2))), [2, 0]);
+        assert_eq!(ids(&mut space.run_from(PageId(4))), [4]);
+        assert_eq!(ids(&mut space.within(6..9)), [2, 0]);
+        assert_eq!(ids(&mut space.within(6..10)), [2, 0, 3]);
+        assert_eq!(ids(&mut space.within(10..20)), [0; 0]);
+    }
+}
