@@ -44,3 +44,23 @@ impl Calendar {
         self.events.peek().map(|Reverse((time, _, _))| *time)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn events_come_in_the_order_of_time_and_then_of_cause() {
+        let mut calendar = Calendar { now: 100, ..Calendar::default() };
+        let [io, first, second] =
+            [Event::IoDone { task: 0 }, Event::Transferred { device: 2 }, Event::Transferred { device: 1 }];
+        calendar.cause(7, io);
+        calendar.cause(5, first);
+        calendar.cause(5, second);
+        assert_eq!((calendar.next_time(), calendar.due()), (Some(105), None), "not yet");
+        calendar.now = 105;
+        assert_eq!([calendar.due(), calendar.due(), calendar.due()], [Some(first), Some(second), None]);
+        calendar.now = 107;
+        assert_eq!((calendar.due(), calendar.next_time()), (Some(io), None));
+    }
+}

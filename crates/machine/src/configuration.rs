@@ -569,4 +569,53 @@ mod tests {
         );
         assert!(error("'a.swt', ", "7, ").starts_with("line 4: "));
     }
+
+    #[test]
+    fn machine_that_cannot_work_is_refused() {
+        let error = |tables: &str| {
+            let text = format!("name = 'x'\nframes = 10\n{tables}");
+            let text = if tables.contains("[tasks]") { text } else { text + "\n[tasks]\nprograms = ['a']\n" };
+            Configuration::parse(&text).err()
+        };
+        for (tables, reason) in [
+            ("[devices]\ncount = 0", "devices.count = 0"),
+            ("[devices]\naccess_refs = [0, 4]", "devices.access_refs = [0, 4]"),
+            ("[devices]\naccess_refs = [5, 4]", "devices.access_refs = [5, 4]"),
+            ("[io]\nservice_refs = [0, 4]", "io.service_refs = [0, 4]"),
+            ("[io]\nservice_refs = [5, 4]", "io.service_refs = [5, 4]"),
+            ("[processor]\nquantum_refs = 0", "processor.quantum_refs = 0"),
+            ("[processor]\nslice_refs = 0", "processor.slice_refs = 0"),
+            ("[processor]\nready_levels = 0", "processor.ready_levels = 0"),
+            ("[load_control]\nfeedback = { period_refs = 0 }", "load_control.feedback"),
+            ("[load_control]\nfeedback = { low = -0.1, high = 0.5 }", "load_control.feedback"),
+            ("[load_control]\nfeedback = { low = 0.6, high = 0.5 }", "load_control.feedback"),
+            ("[tasks]\nprograms = []", "tasks.programs is empty"),
+            ("[tasks]\nprograms = ['a']\ncount = 0", "tasks.count = 0"),
+            ("policies = []", "policies is empty"),
+            ("theta = []", "theta: "),
+            ("theta = [4, 0]", "theta: "),
+            ("seeds = []", "seeds is empty"),
+        ] {
+            let error = error(tables).unwrap_or_else(|| panic!("{tables} is refused"));
+            assert!(error.starts_with(reason), "{tables}: {error}");
+        }
+        for tables in [
+            "[devices]\naccess_refs = [4, 4]",
+            "[io]\nservice_refs = [1, 1]",
+            "[load_control]\nfeedback = { low = 0.0, high = 0.0, period_refs = 1 }",
+        ] {
+            assert_eq!(error(tables), None, "{tables}");
+        }
+        let frames = |frames: usize| Configuration::parse(&SHORT.replace("10", &frames.to_string())).is_ok();
+        assert!(frames(1 << 26) && !frames((1 << 26) + 1));
+    }
+
+    #[test]
+    fn limit_of_loading_tasks_is_the_number_of_devices_unless_given() {
+        let mut configuration = Configuration::parse(SHORT).unwrap();
+        configuration.devices.count = 3;
+        assert_eq!(configuration.loading_limit(), 3);
+        configuration.load_control.loading_tasks = 2;
+        assert_eq!(configuration.loading_limit(), 2);
+    }
 }

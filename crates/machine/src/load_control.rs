@@ -132,3 +132,32 @@ fn look_at_claims(
         *claims_hold = true;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn controller(of_policy: LoadControl) -> LoadController {
+        let text = "name = 'test'\nframes = 100\n[devices]\ncount = 2\naccess_refs = [10, 30]\n[load_control]\n\
+                    feedback = { period_refs = 400, low = 0.35, high = 0.65 }\n[tasks]\nprograms = ['x']\n";
+        LoadController::new(&Configuration::parse(text).unwrap(), of_policy, true, 3)
+    }
+
+    /// Two devices that take 20 units of time for a page read 40 in a period of 400. 26 are 65
+    /// percent: not too much yet.
+    #[test]
+    fn load_is_the_share_of_the_reads_that_the_devices_can_do() {
+        let mut controller = controller(LoadControl::Feedback);
+        assert_eq!(controller.next_look(), 400);
+        assert!(!controller.look(26, 3, true));
+        assert_eq!(controller.next_look(), 800);
+        assert!(!controller.look(26 + 26, 3, true));
+        assert!(controller.look(26 + 26 + 27, 3, true));
+        assert_eq!(controller.next_look(), 1600);
+    }
+
+    #[test]
+    fn claims_are_looked_at_without_feedback() {
+        assert_eq!(controller(LoadControl::Claims).next_look(), u64::MAX);
+    }
+}

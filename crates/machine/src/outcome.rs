@@ -96,3 +96,42 @@ impl Measures {
         (self.sample_refs > 0 && time <= now).then_some(time)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pointer_travel_is_steps_for_each_replacement() {
+        let travel = |hand_steps, replacements| {
+            Outcome { hand_steps, replacements, ..Outcome::default() }.pointer_travel()
+        };
+        assert_eq!(travel(Some(30), 12), Some(2.5));
+        assert_eq!([travel(Some(30), 0), travel(None, 12)], [None, None]);
+    }
+
+    /// Two tasks for 10 units of time, and three for the next 5.
+    #[test]
+    fn active_time_adds_up_tasks_over_time() {
+        let mut measures = Measures::default();
+        measures.count_active_time(2, 10);
+        measures.count_active_time(3, 15);
+        assert_eq!(measures.active_time, 35);
+    }
+
+    #[test]
+    fn samples_are_due_at_multiples_of_their_interval() {
+        let sample = Sample {
+            time_refs: 0,
+            active_tasks: 0,
+            loading_tasks: 0,
+            blocked_tasks: 0,
+            free_frames: 0,
+            paging_queue: 0,
+            ready_tasks: 0,
+        };
+        let measures = Measures { samples: vec![sample; 3], sample_refs: 7, ..Measures::default() };
+        assert_eq!([20, 21, 50].map(|now| measures.sample_due(now)), [None, Some(21), Some(21)]);
+        assert_eq!(Measures::default().sample_due(0), None, "nobody has asked for any");
+    }
+}

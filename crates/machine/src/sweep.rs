@@ -172,3 +172,62 @@ impl Workload {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn workload(string: &[(u32, bool)]) -> Workload {
+        let text = "name = 'test'\nframes = 10\ntheta = [4, 8]\nseeds = [1, 2, 3]\n[devices]\naccess_refs = [20, 40]\n\
+                    [tasks]\nprograms = ['x']\ncount = 1\n";
+        let program = Program::from_references("string", string.iter().copied());
+        Workload::new(Configuration::parse(text).unwrap(), &[Arc::new(program)])
+    }
+
+    fn vmin(theta: u64) -> Cell {
+        Cell { policy: TaskSpec::parse("vmin").unwrap().with_theta(Some(theta)), seed: 1 }
+    }
+
+    /// With tau = 4, VMIN takes eight faults on these twelve references (see `analytic`). Each
+    /// takes a device 30 units of time on average.
+    #[test]
+    fn vmin_looks_ahead_and_waits_for_each_fault() {
+        let e1 = [1, 2, 3, 4, 1, 2, 5, 1, 2, 3, 4, 5].map(|page| (page, false));
+        let (outcome, samples) = workload(&e1).run(&vmin(4), 0).unwrap();
+        assert!(samples.is_empty());
+        let expected = Outcome {
+            references: 12,
+            elapsed_refs: 12 + 8 * 30,
+            utilization: 12.0 / 252.0,
+            mean_mpl: 1.0,
+            page_faults: 8,
+            page_reads: 8,
+            device_busy_refs: 240,
+            activations: 1,
+            ..Outcome::default()
+        };
+        assert_eq!(outcome, expected);
+    }
+
+    #[test]
+    fn vmin_takes_one_task_with_every_reference() {
+        let mut two = workload(&[(1, false)]);
+        two.jobs.push(two.jobs[0].clone());
+        assert!(two.run(&vmin(4), 0).unwrap_err().to_string().contains("one task alone"));
+    }
+
+    #[test]
+    fn a_line_is_a_policy_with_a_theta_and_a_cell_has_a_seed_besides() {
+        let workload = workload(&[(1, false), (2, true)]);
+        assert_eq!(workload.references(), 2);
+        let policies = ["wsclock", "ws:theta=5", "clock"].map(|policy| TaskSpec::parse(policy).unwrap());
+        let lines = workload.lines(&policies);
+        let told: Vec<_> = lines.iter().map(|line| (line.policy.name(), line.theta_refs)).collect();
+        assert_eq!(told, [("wsclock", Some(4)), ("wsclock", Some(8)), ("ws", Some(5)), ("clock", None)]);
+        let cells = workload.cells(&lines[1..3]);
+        let told: Vec<_> =
+            cells.iter().map(|cell| (cell.policy.name(), cell.policy.theta(), cell.seed)).collect();
+        let of = |name, theta| [1, 2, 3].map(|seed| (name, Some(theta), seed));
+        assert_eq!(told, [of("wsclock", 8), of("ws", 5)].concat());
+    }
+}
