@@ -185,3 +185,154 @@ impl<'a, S: Sink> Accesses<'a, S> {
         Ok(EndTotals { references: Some(self.references), instructions, ..EndTotals::default() })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Keeps what it is given.
+    #[derive(Debug, Default, PartialEq)]
+    struct Taken {
+        references: Vec<(u64, bool)>,
+        marks: Vec<(u64, u64)>,
+        unmapped: Vec<(u64, u64)>,
+    }
+
+    impl Sink for Taken {
+        fn reference(&mut self, page_number: u64, write: bool) -> Result<(), Error> {
+            self.references.push((page_number, write));
+            Ok(())
+        }
+        fn alloc(&mut self, _: u64, _: u64, _: AllocKind) -> Result<(), Error> {
+            Ok(())
+        }
+        fn free(&mut self, _: u64) -> Result<(), Error> {
+            Ok(())
+        }
+        fn mark(&mut self, instructions: u64, references: u64) -> Result<(), Error> {
+            self.marks.push((instructions, references));
+            Ok(())
+        }
+        fn map(&mut self, _: u64, _: u64) -> Result<(), Error> {
+            Ok(())
+        }
+        fn unmap(&mut self, first_page: u64, pages: u64) -> Result<(), Error> {
+            self.unmapped.push((first_page, pages));
+            Ok(())
+        }
+        fn remap(&mut self, _: u64, _: u64, _: u64) -> Result<(), Error> {
+            Ok(())
+        }
+    }
+
+    fn taken(fill: impl FnOnce(&mut Accesses<'_, Taken>)) -> Taken {
+        let mut taken = Taken::default();
+        fill(&mut Accesses::new(&mut taken));
+        taken
+    }
+
+    #[test]
+    fn an_access_touches_each_page_that_it_covers() {
+        let taken = taken(|accesses| {
+            accesses.access(4095, 1, false).unwrap();
+            accesses.access(4095, 2, true).unwrap();
+            accesses.access(8192, 8192, false).unwrap();
+            accesses.access(8192, 8193, false).unwrap();
+            accesses.access(8192, 0, false).unwrap();
+            assert_eq!(accesses.counts(), (8, 0));
+            assert!(accesses.access(u64::MAX, 2, false).is_err());
+            accesses.access(u64::MAX, 1, false).unwrap();
+        });
+        let pages: Vec<_> = taken.references.iter().map(|(page, _)| *page).collect();
+        assert_eq!(pages, [0, 0, 1, 2, 3, 2, 3, 4, u64::MAX >> 12]);
+        assert_eq!(taken.references[..3], [(0, false), (0, true), (1, true)]);
+    }
+
+    #[test]
+    fn a_page_has_512_bytes_to_a_gibibyte_and_keeps_its_size() {
+        let taken = taken(|accesses| {
+            for bytes in [0, 256, 513, 1 << 31] {
+                assert!(accesses.set_page_size(bytes).is_err(), "{bytes}");
+            }
+            for bytes in [1 << 30, 512] {
+                accesses.set_page_size(bytes).unwrap();
+                assert_eq!(accesses.page_size(), bytes);
+            }
+            assert_eq!(accesses.pages_of_disk(), 1 << (52 - 9));
+            accesses.access(1024, 1, false).unwrap();
+            accesses.set_page_size(512).unwrap();
+            assert!(accesses.set_page_size(4096).is_err(), "there are references to pages of 512 bytes");
+        });
+        assert_eq!(taken.references, [(2, false)]);
+    }
+
+    /// With pages of a gibibyte, whose numbers are small, at the limits of what a disk can have.
+    #[test]
+    fn a_request_has_less_than_4_gib_in_the_first_4_pib_of_a_disk() {
+        let taken = taken(|accesses| {
+            accesses.set_page_size(1 << 30).unwrap();
+            let most = u64::from(u32::MAX);
+            accesses.request(0, 0, most, false).unwrap();
+            assert!(accesses.request(0, 0, most + 1, false).is_err());
+            accesses.request(1, (1 << 52) - 513, 512, true).unwrap();
+            assert!(accesses.request(1, (1 << 52) - 512, 512, true).is_err());
+            // 22 bits number the pages of a disk, and 42 the disks.
+            accesses.request((1 << 42) - 1, 0, 1, false).unwrap();
+            assert!(accesses.request(1 << 42, 0, 1, false).is_err());
+            accesses.request(7, 1, 0, false).unwrap();
+            assert_eq!(accesses.counts(), (6, 0));
+            assert_eq!(accesses.split_offset((3 << 52) + 5), (3, 5));
+        });
+        let (first, last) = (1 << 22, u64::MAX - ((1 << 22) - 1));
+        let expected = [(0, false), (1, false), (2, false), (3, false), (2 * first - 1, true), (last, false)];
+        assert_eq!(taken.references, expected);
+    }
+
+    #[test]
+    fn only_whole_pages_lose_their_contents() {
+        let taken = taken(|accesses| {
+            accesses.discard(0, 1, 4095).unwrap();
+            accesses.discard(0, 1, 8191).unwrap();
+            accesses.discard(1, 4096, 8192).unwrap();
+            accesses.drop_contents(4095, 4097).unwrap();
+            accesses.drop_contents(4095, 4096).unwrap();
+            accesses.drop_contents(4096, 4095).unwrap();
+            accesses.end_object(0, 12_288).unwrap();
+        });
+        assert_eq!(taken.unmapped, [(1, 1), ((1 << 40) + 1, 2), (1, 1), (0, 3)]);
+    }
+
+    /// A mark after each million of instructions, with the references since the mark before, and
+    /// one for the rest.
+    #[test]
+    fn marks_tell_what_happened_since_the_mark_before() {
+        let mut taken = Taken::default();
+        let mut accesses = Accesses::new(&mut taken);
+        for instruction in 0..2_500_000_u64 {
+            if instruction.is_multiple_of(1_000_000) {
+                accesses.access(0, 1 + instruction / 1_000_000 * 4096, false).unwrap();
+            }
+            accesses.instruction().unwrap();
+        }
+        let end = accesses.finish("a log").unwrap();
+        assert_eq!((end.references, end.instructions), (Some(6), Some(2_500_000)));
+        assert_eq!(taken.marks, [(1_000_000, 1), (1_000_000, 2), (500_000, 3)]);
+    }
+
+    #[test]
+    fn input_without_instructions_has_no_marks_and_without_references_is_an_error() {
+        let mut taken = Taken::default();
+        let mut accesses = Accesses::new(&mut taken);
+        accesses.access(0, 1, false).unwrap();
+        assert_eq!(accesses.finish("a log").unwrap().instructions, None);
+        assert_eq!(taken.marks, []);
+        let error = Accesses::new(&mut taken).finish("a log").unwrap_err().to_string();
+        assert!(error.contains("a log without a single reference"), "{error}");
+    }
+
+    #[test]
+    fn disks_are_numbered_in_the_order_of_their_names() {
+        let mut disks = Disks::default();
+        assert_eq!(["b", "a", "b", "c"].map(|name| disks.number(name.as_bytes())), [0, 1, 0, 2]);
+    }
+}
