@@ -186,3 +186,117 @@ impl MultiprogramReport {
         table
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(utilization: f64, page_faults: u64, replacements: u64) -> Outcome {
+        Outcome {
+            utilization,
+            mean_mpl: 2.0 * utilization,
+            deactivations: page_faults / 10,
+            page_faults,
+            page_writes: page_faults / 2,
+            replacements,
+            hand_steps: Some(30),
+            ws_scans: page_faults + 1,
+            references: 12_000,
+            ..Outcome::default()
+        }
+    }
+
+    fn row(policy: &str, theta_refs: Option<u64>, runs: Vec<Outcome>) -> MultiprogramRow {
+        MultiprogramRow::new("small", policy, theta_refs, runs)
+    }
+
+    #[test]
+    fn row_is_the_mean_of_its_runs() {
+        let row = row("clock", None, vec![run(0.5, 100, 10), run(0.25, 201, 20), run(0.25, 200, 15)]);
+        // 1 / 3, and two of three whole counts are rounded up.
+        assert_eq!((row.utilization, row.mean_mpl), (0.333333, 0.666667));
+        assert_eq!((row.page_faults, row.deactivations, row.ws_scans), (167, 17, 168));
+        // 30 / 10, 30 / 20 and 30 / 15 steps for a replacement.
+        assert_eq!(row.pointer_travel_per_replacement, Some(2.166667));
+        let report = report(vec![row]);
+        let mut csv = Vec::new();
+        report.write(Format::Csv, &mut csv).unwrap();
+        assert_eq!(
+            String::from_utf8(csv).unwrap(),
+            "configuration,policy,theta_refs,utilization,mean_mpl,deactivations,page_faults,\
+             pointer_travel_per_replacement,ws_scans\n\
+             small,clock,,0.333333,0.666667,17,167,2.166667,168\n"
+        );
+    }
+
+    #[test]
+    fn row_without_a_replacement_in_every_run_has_no_travel() {
+        let row = row("clock", None, vec![run(0.5, 100, 10), run(0.5, 100, 0)]);
+        assert_eq!(row.pointer_travel_per_replacement, None);
+    }
+
+    #[test]
+    fn table_marks_the_best_theta_of_each_policy() {
+        let rows = [
+            row("ws", Some(100), vec![run(0.5, 100, 10)]),
+            row("ws", Some(200), vec![run(0.625, 100, 10), run(0.625, 103, 10)]),
+            row("ws", Some(300), vec![run(0.25, 100, 10)]),
+            row("wsclock", Some(100), vec![run(0.875, 100, 10)]),
+            row("clock", None, vec![run(0.75, 2000, 0)]),
+        ];
+        let table = MultiprogramReport::table(&rows.iter().collect::<Vec<_>>());
+        assert_eq!(
+            table.rows,
+            [
+                ["ws", "100", "50.0% ", "1.00", "10", "100", "50", "3.0", "101"],
+                // 50 and 51 pages written: 50.5 on average.
+                ["ws", "200", "62.5%*", "1.25", "10", "102", "51", "3.0", "103"],
+                ["ws", "300", "25.0% ", "0.50", "10", "100", "50", "3.0", "101"],
+                // The only theta is not the best of several, nor is a policy without one.
+                ["wsclock", "100", "87.5% ", "1.75", "10", "100", "50", "3.0", "101"],
+                ["clock", "-", "75.0% ", "1.50", "200", "2,000", "1,000", "-", "2,001"],
+            ]
+        );
+    }
+
+    fn report(rows: Vec<MultiprogramRow>) -> MultiprogramReport {
+        let configuration = |text: &str| Configuration::parse(text).unwrap();
+        MultiprogramReport {
+            sweephand: MultiprogramReport::header([]),
+            configurations: vec![
+                configuration("name = 'small'\nframes = 1000\n[tasks]\nprograms = ['x']\ncount = 3\n"),
+                configuration(
+                    "name = 'large'\nframes = 2000\n[devices]\ncount = 2\naccess_refs = [1000, 3000]\n\
+                     [tasks]\nprograms = ['x']\ncount = 4\n",
+                ),
+            ],
+            rows,
+        }
+    }
+
+    #[test]
+    fn each_configuration_has_a_table_of_its_own_rows() {
+        let mut report = report(vec![row("clock", None, vec![run(0.5, 100, 10)])]);
+        report.configurations[0].devices.access_refs = (10, 20);
+        let mut text = Vec::new();
+        report.write(Format::Table(()), &mut text).unwrap();
+        let text = String::from_utf8(text).unwrap();
+        let (small, large) = text.split_once("\n\nConfiguration").expect("two of them");
+        assert!(
+            small.starts_with(
+                "Configuration small: 1,000 frames, 1 paging device of 10 to 20 references, 3 tasks of 12,000 \
+                 references in all\n\n"
+            ),
+            "{text}"
+        );
+        assert!(small.contains("\n clock"), "{text}");
+        assert!(
+            large.starts_with(
+                " large: 2,000 frames, 2 paging devices of 1,000 to 3,000 references, 4 tasks\n\n"
+            ),
+            "{text}"
+        );
+        assert!(!large.contains("\n clock"), "{text}");
+        assert!(large.contains("\n*: the policy's best."), "{text}");
+    }
+}

@@ -255,3 +255,108 @@ impl ObjectsReport {
         table
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// 4 KiB of objects, and a row for 1 KiB: ten misses of 30 requests, an eighth of the bytes.
+    fn report(expire: bool) -> ObjectsReport {
+        let trace = ObjectsTrace {
+            trace: "t".into(),
+            checksum: String::new(),
+            requests: 50,
+            requested_bytes: 9000,
+            objects: 7,
+            object_bytes: 4096,
+            warmup_requests: Some(20),
+            expire,
+        };
+        let outcome = SizedOutcome {
+            requests: 30,
+            requested_bytes: 8000,
+            misses: 10,
+            missed_bytes: 1000,
+            passed: Some(3),
+            evictions: Some(5),
+            expired: Some(2),
+        };
+        let bound = SizedOutcome {
+            misses: 6,
+            missed_bytes: 800,
+            passed: None,
+            evictions: None,
+            expired: None,
+            ..outcome
+        };
+        let larger = SizedOutcome { misses: 3, missed_bytes: 400, expired: Some(1), ..outcome };
+        let rows = vec![
+            trace.row("lru", 1024, &outcome),
+            trace.row("lru", 3072, &larger),
+            trace.row("bound", 1024, &bound),
+        ];
+        ObjectsReport { sweephand: ObjectsReport::header([]), traces: vec![trace], rows }
+    }
+
+    fn written(report: &ObjectsReport, format: Format<ObjectsMeasure>) -> String {
+        let mut out = Vec::new();
+        report.write(format, &mut out).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn object_columns_have_the_numbers_of_their_names() {
+        assert_eq!(
+            written(&report(true), Format::Csv),
+            "trace,policy,memory_bytes,requests,misses,miss_ratio,requested_bytes,missed_bytes,byte_miss_ratio,\
+             passed,evictions,expired\n\
+             t,lru,1024,30,10,0.333333,8000,1000,0.125000,3,5,2\n\
+             t,lru,3072,30,3,0.100000,8000,400,0.050000,3,5,1\n\
+             t,bound,1024,30,6,0.200000,8000,800,0.100000,,,\n"
+        );
+        // To six decimals also where they are no text.
+        assert_eq!(report(true).rows[0].miss_ratio, 0.333333);
+    }
+
+    #[test]
+    fn objects_without_times_to_live_have_no_column_of_expired_ones() {
+        let report = report(false);
+        assert!(!written(&report, Format::Csv).contains("expired"));
+        assert!(!written(&report, Format::Table(ObjectsMeasure::Misses)).contains("expired"));
+    }
+
+    #[test]
+    fn object_table_shows_misses_or_missed_bytes_in_percent() {
+        let report = report(true);
+        let of = |of_bytes| report.table(&report.traces[0], of_bytes).rows;
+        assert_eq!(
+            of(false),
+            [["  of all objects", "25%", "75%"], ["lru", "33.33", "10.00"], ["bound", "20.00", ""]]
+        );
+        assert_eq!(of(true)[1..], [["lru", "12.50", "5.00"], ["bound", "10.00", ""]]);
+        let text = written(&report, Format::Table(ObjectsMeasure::Misses));
+        assert!(
+            text.starts_with(
+                "t: 50 requests for 7 objects (4.0 KiB)\n\
+                 counted from request 21 on; those before it fill the cache\n\
+                 misses, % of the requests:\n\n"
+            ),
+            "{text}"
+        );
+        assert!(
+            text.ends_with("\n1 to 2 of the misses in each cell are of objects that had expired.\n"),
+            "{text}"
+        );
+        let text = written(&report, Format::Table(ObjectsMeasure::MissedBytes));
+        assert!(text.contains("\nbytes missed, % of the bytes requested:\n\n"), "{text}");
+    }
+
+    #[test]
+    fn header_explains_the_warmup_only_where_there_is_one() {
+        let has_warmup = |name| {
+            let header = ObjectsReport::header([(name, json!("20%"))]);
+            header["conventions"].as_object().unwrap().contains_key("warmup")
+        };
+        assert!(has_warmup("warmup") && !has_warmup("policies"));
+    }
+}

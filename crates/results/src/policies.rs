@@ -149,3 +149,37 @@ impl fmt::Display for PolicyListing {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(list: &str) -> Vec<&'static str> {
+        PolicyListing::of_names(list).unwrap().iter().map(|listing| listing.info().name).collect()
+    }
+
+    #[test]
+    fn policies_for_many_tasks_come_last() {
+        assert_eq!(names("wsclock, opt,lru"), ["opt", "lru", "wsclock"]);
+        assert_eq!(names("ws"), ["ws"]);
+        let all = names("all");
+        assert_eq!(all.len(), registry::entries().len() + TASK_POLICIES.len());
+        assert!(PolicyListing::of_names("lru,no-such").is_err());
+        let of_tasks = |name: &str| PolicyListing::of_names(name).unwrap()[0].is_for_tasks();
+        assert!(of_tasks("wsclock") && !of_tasks("lru"));
+    }
+
+    #[test]
+    fn listing_says_what_a_policy_sees_and_where_it_runs() {
+        let told = |name: &str| {
+            let json = PolicyListing::of_names(name).unwrap()[0].to_json();
+            (json["needs"].as_str().unwrap().to_owned(), json["runs_live"].as_bool().unwrap())
+        };
+        assert_eq!(told("clock"), ("faults and reference bits".to_owned(), true));
+        assert_eq!(told("lru"), ("every reference".to_owned(), false));
+        assert_eq!(told("opt"), ("every reference and the next use of its page".to_owned(), false));
+        let listing = PolicyListing::of_names("lru").unwrap()[0];
+        assert!(!listing.runs_live() && PolicyListing::of_names("clock").unwrap()[0].runs_live());
+        assert!(listing.line().starts_with("lru               simulated         "), "{}", listing.line());
+    }
+}

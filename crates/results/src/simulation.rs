@@ -519,9 +519,8 @@ fn hit_ratio_decimals(rows: &[&SimulationRow]) -> usize {
 mod tests {
     use super::*;
 
-    #[test]
-    fn every_column_has_the_number_of_its_name() {
-        let described = SimulatedTrace {
+    fn trace() -> SimulatedTrace {
+        SimulatedTrace {
             trace: "t".into(),
             checksum: String::new(),
             records: 90,
@@ -533,26 +532,188 @@ mod tests {
             known_from_pages: 0,
             sample: None,
             warmup: None,
-        };
-        let outcome = Outcome {
-            faults: 60,
+        }
+    }
+
+    fn outcome(faults: u64) -> Outcome {
+        Outcome {
+            faults,
             first_touch_faults: 41,
             warmup_faults: 10,
             evictions: 50,
             hand_steps: 7,
             ..Outcome::default()
+        }
+    }
+
+    fn report(trace: SimulatedTrace, rows: Vec<SimulationRow>) -> SimulationReport {
+        SimulationReport { sweephand: SimulationReport::header([]), traces: vec![trace], rows }
+    }
+
+    fn written(report: &SimulationReport, format: Format<Measure>) -> String {
+        let mut out = Vec::new();
+        report.write(format, &mut out).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    /// The cells of the last row of a table that begins with a word.
+    fn cells<'a>(text: &'a str, word: &str) -> Vec<&'a str> {
+        let mut rows = text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+        rows.rfind(|row| row.first() == Some(&word)).unwrap_or_default()
+    }
+
+    /// 60 faults in 80 references and 800,000 instructions.
+    #[test]
+    fn a_warmup_counts_neither_as_references_nor_as_instructions() {
+        let mut trace = trace();
+        trace.warmed_up(&CountingStart { records: 15, references: 20, instructions: Some(200_000) });
+        let row = trace.row("lru", 10, &outcome(60));
+        assert_eq!((row.references, row.hit_ratio), (80, Some(0.25)));
+        assert_eq!(row.faults_per_million_instructions, Some(75.0));
+        let text = written(&report(trace.clone(), vec![row]), Format::Table(Measure::Faults));
+        assert!(text.contains("\ncounted from reference 21 on; those before it fill memory\n"), "{text}");
+        // Instructions are not known before counting begins, so there is no rate of faults.
+        trace.warmed_up(&CountingStart { records: 15, references: 20, instructions: None });
+        assert_eq!(trace.row("lru", 10, &outcome(60)).faults_per_million_instructions, None);
+    }
+
+    #[test]
+    fn a_share_of_nothing_is_none() {
+        let mut trace = trace();
+        (trace.references, trace.instructions) = (0, Some(0));
+        let row = trace.row("lru", 10, &outcome(0));
+        assert_eq!((row.hit_ratio, row.faults_per_million_instructions), (None, None));
+        assert_eq!(Measure::HitRatio.of(&row, 2), "-");
+        assert_eq!(Measure::FaultsPerMillionInstructions.of(&row, 2), "-");
+        assert_eq!(Measure::Time.of(&row, 2), "-");
+    }
+
+    #[test]
+    fn cells_show_what_their_measure_says() {
+        let mut trace = trace();
+        trace.references = 3000;
+        let row = trace.row("lru", 10, &outcome(1060)).predicted(12.3456, &PagingTime::default());
+        let shown = [
+            Measure::Faults,
+            Measure::Refaults,
+            Measure::HitRatio,
+            Measure::FaultsPerMillionInstructions,
+            Measure::Time,
+        ]
+        .map(|measure| measure.of(&row, 3));
+        assert_eq!(shown, ["1,060", "1,019", "64.667", "1060.000", "12.35"]);
+    }
+
+    /// Two digits below 100 percent: a fault in 1,000 references is 99.90 percent of hits, one in
+    /// a million 99.99990.
+    #[test]
+    fn hit_ratios_have_two_digits_for_the_cell_with_the_fewest_faults() {
+        let mut trace = trace();
+        trace.references = 1_000_000;
+        let decimals = |faults: &[u64]| {
+            let rows: Vec<_> = faults.iter().map(|faults| trace.row("lru", 10, &outcome(*faults))).collect();
+            hit_ratio_decimals(&rows.iter().collect::<Vec<_>>())
         };
-        let paging = PagingTime { pages_read: 19, pages_written: 23, ..PagingTime::default() };
-        let row = described.row("lru", 10, &outcome).predicted(1.5, &paging);
-        let report = SimulationReport {
-            sweephand: SimulationReport::header([("device", "hdd".into())]),
-            traces: vec![described],
-            rows: vec![row],
-        };
-        let mut csv = Vec::new();
-        report.write(Format::Csv, &mut csv).unwrap();
         assert_eq!(
-            String::from_utf8(csv).unwrap(),
+            [900_000, 1000, 990, 100, 99, 1].map(|faults| decimals(&[900_000, faults])),
+            [2, 2, 3, 3, 4, 5]
+        );
+        assert_eq!(decimals(&[1000, 0]), 2, "a cell without faults needs no digits");
+        trace.references = u64::MAX;
+        let row = trace.row("lru", 10, &outcome(1));
+        assert_eq!(hit_ratio_decimals(&[&row]), 9, "at most");
+    }
+
+    #[test]
+    fn a_table_has_policies_down_and_memory_across() {
+        let mut trace = trace();
+        trace.known_from_pages = 20;
+        let rows = vec![
+            trace.row("lru", 10, &outcome(60)),
+            trace.row("lru", 20, &outcome(50)),
+            trace.row("clock", 20, &outcome(51)),
+            SimulationRow { trace: "other".into(), ..trace.row("opt", 30, &outcome(5)) },
+        ];
+        let report = report(trace, rows);
+        assert_eq!(
+            written(&report, Format::Table(Measure::Faults)),
+            "t: 100 references to 40 pages (160 KiB), 1,000,000 instructions\n\
+             page faults under each policy, by memory size:\n\n \
+             memory              40.0 KiB  80.0 KiB\n   \
+             pages                   10        20\n   \
+             of the program's       25%       50%\n \
+             lru                        ?        50\n \
+             clock                               51\n\n\
+             ?: in less than 20 pages, faults are missing from the recording. Shorter epochs tell more:\n\
+             `record --live --overhead none`, or an input that takes longer.\n\n\
+             41 of the faults in each cell are first touches (of a page, or of one unmapped since): no disk \
+             read.\n"
+        );
+        let text = written(&report, Format::Table(Measure::HitRatio));
+        assert!(!text.contains("first touches"), "{text}");
+    }
+
+    /// A quarter of the pages, and errors of 0.01 and 0.03: 0.02 on average.
+    #[test]
+    fn an_estimate_comes_with_its_errors() {
+        let mut trace = trace();
+        trace.sampled(&Estimates { sampled_pages: 256, pages: 1024, sampled_records: 25, cells: Vec::new() });
+        let estimate = |error| Estimate { outcome: outcome(60), hit_ratio_error: error };
+        let rows = vec![
+            trace.estimated_row("unknown", 10, &estimate(0.01)),
+            trace.estimated_row("unknown", 20, &estimate(0.029_999_9)),
+        ];
+        assert_eq!((rows[1].sampled_pages, rows[1].hit_ratio_error), (Some(256), Some(0.03)));
+        let report = report(trace, rows);
+        let csv = written(&report, Format::Csv);
+        assert!(csv.lines().nth(1).unwrap().ends_with(",7,256,0.010000"), "{csv}");
+        let text = written(&report, Format::Table(Measure::Faults));
+        assert!(
+            text.contains("\nan estimate, from 256 of its 1,024 pages (25.000%) and 25 references to them\n"),
+            "{text}"
+        );
+        assert_eq!(cells(&text, "unknown"), ["unknown", "2.00", "3.00", "-", "-", "-"]);
+        assert!(text.ends_with("std. error: as far as this sample tells, mean over the sizes.\n"), "{text}");
+    }
+
+    /// The row of OPT with 256 pages in `measured_errors.csv` of sweephand-sim.
+    #[test]
+    fn measured_errors_stand_beside_an_estimate() {
+        let mut trace = trace();
+        trace.sampled(&Estimates { sampled_pages: 300, pages: 1024, sampled_records: 25, cells: Vec::new() });
+        let measured = MeasuredError::of("opt", 300).unwrap();
+        let estimate = Estimate { outcome: outcome(60), hit_ratio_error: 0.01 };
+        let row = trace.estimated_row("opt:any=1", 10, &estimate);
+        let mut out = Vec::new();
+        write_errors(&trace.sample.unwrap(), &[&row], &mut out).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        let percent = |share: f64| format!("{:.2}", 100.0 * share);
+        let of_faults = format!("{:.1}%", 100.0 * measured.mean_of_faults);
+        let expected =
+            ["opt:any=1", "1.00", "1.00", &percent(measured.mean), &percent(measured.largest), &of_faults];
+        assert_eq!(cells(&text, "opt:any=1"), expected);
+        assert!(text.ends_with("where samples had 256 pages (lab/bench/sampling).\n"), "{text}");
+    }
+
+    #[test]
+    fn a_header_explains_what_there_is() {
+        let explained = |name| {
+            let header = SimulationReport::header([(name, json!("x"))]);
+            let conventions = header["conventions"].as_object().unwrap().keys().skip(6).cloned();
+            conventions.collect::<Vec<_>>()
+        };
+        assert_eq!(explained("device"), ["predicted_seconds"]);
+        assert_eq!(explained("warmup"), ["warmup"]);
+        assert_eq!(explained("sample"), ["sample"]);
+        assert_eq!(explained("policies"), Vec::<String>::new());
+    }
+
+    #[test]
+    fn every_column_has_the_number_of_its_name() {
+        let paging = PagingTime { pages_read: 19, pages_written: 23, ..PagingTime::default() };
+        let row = trace().row("lru", 10, &outcome(60)).predicted(1.5, &paging);
+        assert_eq!(
+            written(&report(trace(), vec![row]), Format::Csv),
             "trace,policy,memory_pages,references,distinct_pages,faults,first_touch_faults,warmup_faults,\
              evictions,hit_ratio,faults_per_million_instructions,hand_steps,predicted_seconds,\
              predicted_pages_read,predicted_pages_written\n\

@@ -124,3 +124,70 @@ impl<'a> TraceReport<'a> {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Cursor;
+    use sweephand_trace::places::{Frame, Stack};
+    use sweephand_trace::{AllocKind, EndTotals, Writer};
+
+    fn object(line: u32, length_bytes: u64, touched_pages: u64) -> Object {
+        let frame = Frame {
+            function: Some("step".into()),
+            line: (line > 0).then(|| ("relax.c".into(), line)),
+            module: "relax".into(),
+            offset: 16,
+        };
+        Object {
+            address: 0x1000,
+            length_bytes,
+            kind: AllocKind::Malloc,
+            made_at: (line > 0).then(|| Stack(vec![frame])),
+            from_record: 0,
+            to_record: None,
+            touched_pages,
+        }
+    }
+
+    #[test]
+    fn places_add_up_their_objects_and_most_pages_come_first() {
+        let objects =
+            [object(12, 100, 3), object(0, 9, 9), object(40, 900, 5), object(12, 50, 1), object(7, 800, 5)];
+        let told: Vec<_> = places_of(&objects)
+            .into_iter()
+            .map(|place| (place.made_at, place.objects, place.length_bytes, place.touched_pages))
+            .collect();
+        let at = |line: u32| format!("relax.c:{line} in step");
+        // Of two with as many pages, the longer one comes first.
+        assert_eq!(told, [(at(40), 1, 900, 5), (at(7), 1, 800, 5), (at(12), 2, 150, 4)]);
+    }
+
+    #[test]
+    fn report_has_the_largest_objects_and_counts_those_that_live() {
+        let mut writer = Writer::new(Cursor::new(Vec::new()), Metadata::default()).unwrap();
+        for (address, pages) in [(0x10_0000, 100), (0x20_0000, 3), (0x30_0000, 4)] {
+            writer.alloc(address, pages * 4096, AllocKind::Malloc).unwrap();
+        }
+        // Of the first two pages are touched, of the second three, of the third one.
+        for page in [0x100, 0x101, 0x200, 0x201, 0x202, 0x300] {
+            writer.reference(page, false).unwrap();
+        }
+        writer.free(0x20_0000).unwrap();
+        let bytes = writer.finish(EndTotals::default()).unwrap().0.into_inner();
+        let trace = Trace::from_bytes(bytes).unwrap();
+        let report = TraceReport::of(&trace, 2, true).unwrap();
+        assert_eq!((report.live_at_end, report.places.len()), (2, 0));
+        assert_eq!(report.file_hash, None, "it is in no file");
+        let json = report.to_json();
+        let objects: Vec<_> = json["largest_objects"].as_array().unwrap().iter().collect();
+        let told = |object: &Value| {
+            ["touched_pages", "length_bytes", "from_record", "to_record"].map(|name| object[name].as_u64())
+        };
+        assert_eq!(
+            objects.into_iter().map(told).collect::<Vec<_>>(),
+            [[Some(3), Some(3 * 4096), Some(0), Some(6)], [Some(2), Some(100 * 4096), Some(0), None],]
+        );
+        assert_eq!((json["verified"].as_bool(), json["totals"]["records"].as_u64()), (Some(true), Some(6)));
+    }
+}
