@@ -339,9 +339,10 @@ fn read(pager: &mut Pager, address: usize, run: Run, need: Need) -> Option<usize
 mod tests {
     use super::*;
     use crate::paging::transfer::reap;
-    use crate::testing::{ROOM, at, pager};
+    use crate::testing::{BATCH_PAGES, ROOM, at, pager};
     use alloc::vec::Vec;
     use core::sync::atomic::Ordering;
+    use sweephand_pager_interface::readaround::ReadAround;
     use sweephand_policy::SplitMix64;
 
     /// Every page always has the contents that the program has written to it, and the program never
@@ -412,6 +413,27 @@ mod tests {
         let mapped: Vec<usize> = world.borrow().mapped.keys().copied().collect();
         assert!(mapped.contains(&at(0)));
         assert_eq!(read(&counters.evictions), 100 + 1 - mapped.len() as u64);
+    }
+
+    /// Faults near each other, in an order that is no stream, make the window around them grow.
+    #[test]
+    fn pages_that_are_read_around_a_fault_find_room() {
+        const PAGES: usize = 3 * ROOM;
+        let (mut pager, world) = pager();
+        pager.disk.around = ReadAround::new(BATCH_PAGES);
+        // The most since the test began, as above.
+        let (mut most_read, mut room) = (0, 0);
+        for number in (0..20 * PAGES).map(|step| step * 77 % PAGES) {
+            if world.borrow().mapped.contains_key(&at(number)) {
+                continue;
+            }
+            room = room.max(pager.room());
+            answer(&mut pager, at(number));
+            most_read = most_read.max(pager.disk.incoming);
+            assert!(pager.taken() <= room, "{} pages in room for {room}", pager.taken());
+            reap(&mut pager);
+        }
+        assert!(most_read > 1, "nothing is read around a fault");
     }
 
     #[test]
