@@ -769,6 +769,12 @@ mod tests {
                         !lost || coupled || before[page.index()] & DIRTY == 0,
                         "{name}: page {page} is lost"
                     );
+                    // What is written to a page while it is being cleaned is not in that write.
+                    let cleaned = before[page.index()] & CLEANING != 0 && !machine.memory.is(page, CLEANING);
+                    assert!(
+                        !cleaned || before[page.index()] & DIRTY == 0 || machine.memory.is(page, DIRTY),
+                        "{name}: a write to page {page} is forgotten"
+                    );
                 }
             }
             if !more {
