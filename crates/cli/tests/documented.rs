@@ -230,8 +230,10 @@ fn why_not_directed() -> &'static Option<String> {
 
 /// Why a command cannot be run on this machine, if it cannot.
 fn missing_here(line: &str) -> Option<(Need, String)> {
-    let records =
-        line.contains("sweephand record") || line.contains("advise --") || line.contains("valgrind");
+    let is_live = line.contains("sweephand record --live");
+    let records = line.contains("sweephand record") && !is_live
+        || line.contains("advise --")
+        || line.contains("valgrind");
     if records && Command::new("valgrind").arg("--version").output().is_err() {
         return Some((Need::Program, "valgrind".to_string()));
     }
@@ -239,7 +241,8 @@ fn missing_here(line: &str) -> Option<(Need, String)> {
         return why_not_directed().clone().map(|why| (Need::Bpf, why));
     }
     let pages = line.contains("sweephand run -") && !line.contains("--print-tasks")
-        || line.contains("sweephand compare");
+        || line.contains("sweephand compare")
+        || is_live;
     why_not_paged().clone().filter(|_| pages).map(|why| (Need::Userfaultfd, why))
 }
 
@@ -292,12 +295,15 @@ fn run_page(reader: &Reader, page: &str, contents: &str) -> usize {
             continue;
         }
         let mut script = String::new();
+        // What cannot be run, and so the rest of its block, which may need what it makes.
+        let mut missing = None;
         for line in block.lines() {
             if NOT_RUN.iter().any(|(of, begins, _)| *of == page && line.starts_with(begins)) {
                 continue;
             }
-            if let Some((need, why)) = missing_here(line) {
-                skip(need, format_args!("{page}: {line}: {why}"));
+            missing = missing.or_else(|| missing_here(line));
+            if let Some((need, why)) = &missing {
+                skip(*need, format_args!("{page}: {line}: {why}"));
                 continue;
             }
             script += line;
