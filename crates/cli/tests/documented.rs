@@ -56,8 +56,8 @@ const NOT_RUN: &[(&str, &str, &str)] = &[
     ("docs/watch.md", "sweephand advise --pid 1234", "as above"),
 ];
 
-/// What is elsewhere on a reader's machine, and here in the sandbox; and what is small here, and open
-/// to all users.
+/// What is elsewhere on a reader's machine, and here in the sandbox; and what is small here, and
+/// open to all users.
 const ELSEWHERE: &[(&str, &str)] =
     &[("/mnt/fast", "fast"), ("/mnt/traces", "mounted"), ("ls -R /usr", "ls -R /usr/bin")];
 
