@@ -80,6 +80,7 @@ struct Write {
 pub(crate) struct PagingObserver {
     program: PagedProgram,
     costs: Costs,
+    frames: usize,
     batch_pages: usize,
     most_unasked: usize,
     pages: Vec<Page>,
@@ -153,6 +154,7 @@ impl PagingObserver {
         Self {
             program,
             costs,
+            frames,
             batch_pages,
             most_unasked: (frames / UNASKED_SHARE).max(3 * batch_pages),
             pages: vec![Page::default(); pages],
@@ -347,7 +349,7 @@ impl PagingObserver {
         self.ahead.runs.expect(run, next);
         let (landed, _) = self.read(now, &pages, true);
         if run.window == 1 {
-            let around = self.ahead.around.fault(number);
+            let around = self.ahead.around.fault(number, self.frames);
             let near = self.program.space.within(around.start as u64..around.end as u64);
             let near: Vec<_> = near
                 .filter(|other| {

@@ -4,7 +4,8 @@
 //! in the store are read. A window grows while what is read is used, and shrinks while it is not.
 //! A window of one page teaches nothing. So there, and as long as a window is small, faults
 //! themselves are the evidence: a fault near one of the latest would have been spared by a larger
-//! window.
+//! window. The latest are few, as part of memory. Sooner or later a program faults near every page
+//! that it uses, and a page that is read long before it is used takes the place of another.
 //!
 //! ```text
 //!   fault near an earlier one, page read around and used   -->  balance up   --> window doubles
@@ -23,8 +24,10 @@ const PART_PAGES: usize = 512;
 const PARTS: usize = 512;
 /// Pages of a block in which faults are near each other.
 const NEAR_PAGES: usize = 8;
-/// Blocks of the latest faults.
+/// Blocks of the latest faults that are known at a time.
 const BLOCKS: usize = 1024;
+/// A fault is one of the latest until this part of memory, in pages, has faulted since.
+const LATEST_PART: usize = 64;
 /// The largest window, in pages.
 const MOST_PAGES: usize = 32;
 /// What a page that is used adds to the balance, and one that is not takes away. So a window pays
@@ -46,12 +49,22 @@ struct Part {
     balance: i8,
 }
 
+/// A block in which a page has faulted.
+#[derive(Clone, Copy, Debug, Default)]
+struct Block {
+    number: u32,
+    /// Which fault it was, counted modulo 2^32. The first is 1.
+    fault: u32,
+}
+
 /// The windows. Without tables if no window may be larger than a page.
 #[derive(Debug)]
 pub struct ReadAround {
     parts: Box<[Part]>,
-    /// The latest faults, by block.
-    blocks: Box<[u32]>,
+    /// The latest fault in each block. A block takes the place of another with the same remainder.
+    blocks: Box<[Block]>,
+    /// Faults so far.
+    faults: u32,
     /// The largest window is 2 to the power of this.
     most_power: u8,
 }
@@ -63,7 +76,8 @@ impl ReadAround {
         let table = |entries| if most_power > 0 { entries } else { 0 };
         Self {
             parts: vec![Part::default(); table(PARTS)].into_boxed_slice(),
-            blocks: vec![0; table(BLOCKS)].into_boxed_slice(),
+            blocks: vec![Block::default(); table(BLOCKS)].into_boxed_slice(),
+            faults: 0,
             most_power,
         }
     }
@@ -90,13 +104,22 @@ impl ReadAround {
         }
     }
 
+    /// Notes a fault in this block. Returns whether one of the latest was there too.
+    fn is_near(&mut self, block: usize, memory_pages: usize) -> bool {
+        self.faults = self.faults.wrapping_add(1);
+        let this = Block { number: block as u32, fault: self.faults };
+        let last = core::mem::replace(&mut self.blocks[block % BLOCKS], this);
+        let since = this.fault.wrapping_sub(last.fault) as usize;
+        last.number == this.number && last.fault != 0 && since <= (memory_pages / LATEST_PART).max(1)
+    }
+
     /// A fault on a page of the store, by page number: which pages to read, itself included.
-    pub fn fault(&mut self, page_number: usize) -> Range<usize> {
+    /// `memory_pages`: how many pages fit in memory.
+    pub fn fault(&mut self, page_number: usize, memory_pages: usize) -> Range<usize> {
         if self.most_power == 0 {
             return page_number..page_number + 1;
         }
-        let block = page_number / NEAR_PAGES;
-        let is_near = core::mem::replace(&mut self.blocks[block % BLOCKS], block as u32) == block as u32;
+        let is_near = self.is_near(page_number / NEAR_PAGES, memory_pages);
         if 1 << self.part(page_number).power < NEAR_PAGES {
             self.learn(page_number, if is_near { USED } else { UNUSED });
         }
@@ -119,6 +142,8 @@ mod tests {
     use super::*;
     use sweephand_policy::SplitMix64;
 
+    const MEMORY_PAGES: usize = 1 << 14;
+
     #[test]
     fn a_window_grows_where_neighbours_are_used_and_shrinks_where_they_are_not() {
         let mut around = ReadAround::new(128);
@@ -127,7 +152,7 @@ mod tests {
             let mut largest = 0;
             for step in 0..PART_PAGES {
                 let page = 7 * PART_PAGES + step * 77 % PART_PAGES;
-                let window = around.fault(page);
+                let window = around.fault(page, MEMORY_PAGES);
                 assert!(
                     window.contains(&page) && window.start.is_multiple_of(window.len()),
                     "page {page}: {window:?}"
@@ -138,18 +163,26 @@ mod tests {
             largest
         };
         assert_eq!(faults(&mut around), MOST_PAGES);
-        assert_eq!(around.fault(9 * PART_PAGES).len(), 1, "another part has a window of its own");
+        assert_eq!(
+            around.fault(9 * PART_PAGES, MEMORY_PAGES).len(),
+            1,
+            "another part has a window of its own"
+        );
         for _ in 0..8 * ENOUGH {
             around.was_used(7 * PART_PAGES, false);
         }
-        assert!(around.fault(7 * PART_PAGES).len() < NEAR_PAGES);
+        assert!(around.fault(7 * PART_PAGES, MEMORY_PAGES).len() < NEAR_PAGES);
     }
 
+    /// However small the program is: each block has a fault again and again.
     #[test]
     fn faults_all_over_the_place_read_one_page() {
-        let (mut around, mut random) = (ReadAround::new(128), SplitMix64::new(3));
-        let pages: usize = (0..20_000).map(|_| around.fault(random.below(1 << 22) as usize).len()).sum();
-        assert!(pages < 20_200, "{pages} pages");
+        for program_pages in [1 << 10, 1 << 13, 1 << 16, 1 << 22] {
+            let (mut around, mut random) = (ReadAround::new(128), SplitMix64::new(3));
+            let mut fault = || around.fault(random.below(program_pages) as usize, program_pages as usize / 2);
+            let pages: usize = (0..20_000).map(|_| fault().len()).sum();
+            assert!(pages < 20_400, "{program_pages} pages: {pages} are read");
+        }
     }
 
     /// A program that fills its memory in order has used all of what was filled ahead.
@@ -157,13 +190,13 @@ mod tests {
     fn what_a_stream_brought_opens_no_window() {
         let mut around = ReadAround::new(128);
         (0..PART_PAGES).for_each(|page| around.was_used(page, true));
-        assert_eq!(around.fault(100).len(), 1);
+        assert_eq!(around.fault(100, MEMORY_PAGES).len(), 1);
     }
 
     #[test]
     fn switched_off_it_opens_no_windows() {
         let mut around = ReadAround::new(0);
         around.was_used(3, true);
-        assert!((0..100).all(|page| around.fault(page * 3) == (page * 3..page * 3 + 1)));
+        assert!((0..100).all(|page| around.fault(page * 3, MEMORY_PAGES) == (page * 3..page * 3 + 1)));
     }
 }

@@ -285,7 +285,7 @@ fn refault(pager: &mut Pager, address: usize) {
 
 /// Starts to read neighbours of a page that is being read.
 fn read_around(pager: &mut Pager, address: usize) {
-    let window = pager.disk.around.fault(address / PAGE_BYTES);
+    let window = pager.disk.around.fault(address / PAGE_BYTES, pager.room());
     let most = most_at_once(pager, window.len().min(pager.disk.staging.batch_pages()));
     pager.disk.ahead.set_latest_window(most);
     let neighbours = window.map(|page_number| page_number * PAGE_BYTES);
