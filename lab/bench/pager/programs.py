@@ -23,6 +23,8 @@ import tempfile
 import time
 from typing import NamedTuple
 
+import disks
+
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[2]
 # For a program that has been asked to end, and for what tidies up after it.
@@ -334,7 +336,7 @@ SPLASH_VOLATILE = r"(?i)time|fraction|^step|^ +0 "
 # As `--stats` has them.
 COUNTS = ["user_ns", "sys_ns", "backend", "directed_ns", "pages_read", "pages_written", "refaults", "unasked_pages", "processes",
           "faults", "rescues", "leader", "leader_changes"]
-FIELDS = ["date", "machine", "program", "native_mib", "part", "memory_mib", "variant", "round", "status", "same_output",
+FIELDS = ["date", "machine", "disk", "program", "native_mib", "part", "memory_mib", "variant", "round", "status", "same_output",
           "seconds", *COUNTS, "said"]
 
 
@@ -516,8 +518,8 @@ def run(command, patience, directory, volatile=""):
 class Bench:
     """One run of the benchmark: programs, variants and rows."""
 
-    def __init__(self, args, work, writer):
-        self.args, self.work, self.writer = args, work, writer
+    def __init__(self, args, work, swap, writer):
+        self.args, self.work, self.swap, self.writer = args, work, swap, writer
         self.variants = args.variants.split(",") if args.variants else []
         self.rows, self.number = [], 0
 
@@ -529,7 +531,7 @@ class Bench:
         words[0] = executable(words[0])
         if options is not None:
             words = [self.args.sweephand, "run", "--memory", f"{row['memory_mib']}MiB", *options, "--swap",
-                     self.args.directory, "--stats", stats, "--", *words]
+                     self.swap, "--stats", stats, "--", *words]
         result = run(words, self.args.patience, self.work, program.volatile)
         counts = json.loads(stats.read_text()) if stats.exists() else {}
         stats.unlink(missing_ok=True)
@@ -537,7 +539,8 @@ class Bench:
             counts = {"user_ns": round(result.usage.ru_utime * 1e9), "sys_ns": round(result.usage.ru_stime * 1e9)}
         is_same = expected is None or (result.status, result.digest) == expected
         row |= {field: counts.get(field) for field in COUNTS}
-        row |= {"date": datetime.date.today().isoformat(), "machine": platform.node(), "program": program.name,
+        row |= {"date": datetime.date.today().isoformat(), "machine": platform.node(), "disk": self.args.disk,
+                "program": program.name,
                 "status": result.status, "same_output": int(is_same), "seconds": round(result.seconds, 3),
                 "said": "" if is_same else result.said[:200]}
         return result, row
@@ -677,6 +680,25 @@ def summarise(rows):
         print_table(["program, part", "variant", "why"], failed)
 
 
+def measure_all(args, path, swap):
+    """Runs the programs, whose pages go to a folder. Writes the rows to a file, and returns them."""
+    with tempfile.TemporaryDirectory(dir=args.directory) as directory, open(path, "w", newline="") as file:
+        work = pathlib.Path(directory)
+        make_workshop(work)
+        table = csv.DictWriter(file, FIELDS, lineterminator="\n")
+        table.writeheader()
+
+        def write(row):
+            table.writerow(row)
+            file.flush()
+
+        bench = Bench(args, work, swap, write)
+        for program in PROGRAMS + (build_splash(args.splash, work) if args.splash else []):
+            if args.all or (program.name in args.only.split(",") if args.only else program.core):
+                bench.measure_all(program)
+    return bench.rows
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     which = parser.add_mutually_exclusive_group()
@@ -690,7 +712,7 @@ def main():
     parser.add_argument("--patience", type=float, default=120, help="seconds for a run")
     parser.add_argument("--splash", metavar="DIR", help="a checkout of SPLASH-3, for three programs more")
     parser.add_argument("--sweephand", default=ROOT / "target/release/sweephand")
-    parser.add_argument("--directory", default="/var/tmp", help="where to page to, by whichever means")
+    disks.add_arguments(parser)
     parser.add_argument("--show", nargs="+", metavar="CSV", help="only print the tables of earlier results")
     parser.add_argument("-o", "--output")
     args = parser.parse_args()
@@ -700,29 +722,17 @@ def main():
     if os.geteuid():
         sys.exit("run this as root: it makes a memory cgroup and a swap file")
     end_on_signals()
-    # What a program leaves behind becomes a child of this process, which ends it.
-    LIBC.prctl(PR_SET_CHILD_SUBREAPER, 1)
     names = [program.name for program in PROGRAMS] + [f"splash {name}" for name in SPLASH if args.splash]
     unknown = set(args.only.split(",")) - set(names) if args.only else None
     if unknown:
         sys.exit(f"there is no {', '.join(sorted(unknown))}; there are: {', '.join(names)}")
-    path = pathlib.Path(args.output or HERE / f"results/programs-{datetime.date.today().isoformat()}.csv")
-    with tempfile.TemporaryDirectory(dir=args.directory) as directory, open(path, "w", newline="") as file:
-        work = pathlib.Path(directory)
-        make_workshop(work)
-        table = csv.DictWriter(file, FIELDS, lineterminator="\n")
-        table.writeheader()
-
-        def write(row):
-            table.writerow(row)
-            file.flush()
-
-        bench = Bench(args, work, write)
-        for program in PROGRAMS + (build_splash(args.splash, work) if args.splash else []):
-            if args.all or (program.name in args.only.split(",") if args.only else program.core):
-                bench.measure_all(program)
-    summarise(bench.rows)
-    wrong = sum(not row["same_output"] for row in bench.rows)
+    path = pathlib.Path(args.output or HERE / "results" / disks.result_name("programs-", args.disk))
+    with disks.disk(args.disk, args.directory) as swap:
+        # What a program leaves behind becomes a child of this process, which ends it.
+        LIBC.prctl(PR_SET_CHILD_SUBREAPER, 1)
+        rows = measure_all(args, path, swap)
+    summarise(rows)
+    wrong = sum(not row["same_output"] for row in rows)
     print(f"\n{path}: {wrong} runs ended otherwise than the program by itself")
 
 
