@@ -111,11 +111,11 @@ impl Budget {
 
     /// How far the program has come, at the time `clock`. `users`: what has been seen of
     /// its processes. Without a cgroup, nobody counts what they wait for.
-    pub(crate) fn progress(&self, clock: Duration, users: &mut UserTimes) -> Progress {
+    pub(crate) fn progress(&self, clock: Duration, rounds: u64, users: &mut UserTimes) -> Progress {
         let names = ["pgmajfault", "workingset_refault_anon"];
         let counts = self.cgroup().map_or([None; 2], |cgroup| cgroup.stats(names));
         let [waits, refaults] = counts.map(Option::unwrap_or_default);
-        Progress { clock, user: users.look(&self.processes()), waits, refaults }
+        Progress { clock, user: users.look(&self.processes()), rounds, waits, refaults }
     }
 
     /// Has processes wait for memory that there is not, instead of being killed: under load, the

@@ -19,6 +19,7 @@ use crate::history::{History, Window};
 use crate::pages::{BLOCK, SpaceId, State};
 use crate::parts::Parts;
 use crate::policy::{Made, make};
+use crate::rounds::Rounds;
 use crate::stage::{Change, Stages};
 use crate::streams::Streams;
 use crate::turns::Turns;
@@ -75,6 +76,7 @@ struct Director {
     objects: Objects,
     streams: Streams,
     history: History,
+    rounds: Rounds,
     /// Whether the policy chooses, and whether the faults are looked at.
     stages: Stages,
     turns: Turns,
@@ -188,6 +190,7 @@ impl Director {
             objects: Objects { are_needed: needs_objects, numbers: FxHashMap::default() },
             streams,
             history,
+            rounds: Rounds::default(),
             stages,
             turns,
             counts: Counts::default(),
@@ -202,7 +205,7 @@ impl Director {
     /// Lets whoever's turn it is choose. If processes wait for memory, the kernel has given up, and
     /// the policy chooses.
     fn change_turns(&mut self) {
-        if self.turns.is_policys(&self.parts.budget) || self.short_since.is_some() {
+        if self.turns.is_policys(&self.parts.budget, self.rounds.done()) || self.short_since.is_some() {
             self.take_over();
         } else {
             self.let_go();
@@ -386,6 +389,7 @@ impl Director {
                 }
                 self.parts.memory.pages.find(space, number).is_some()
             };
+            self.rounds.fault(space, number);
             let id = self.parts.memory.pages.find_or_insert(space, number);
             if has_come_back {
                 self.follow_run(space, number);

@@ -51,6 +51,7 @@
 //! | `turns` | whose turn it is to choose |
 //! | `budget` | the limit, and how many frames the policy has |
 //! | `trial` | which of the two is faster |
+//! | `rounds` | how often the program has been through its memory |
 //! | `memory` | the pages of all processes, their accessed bits, and advice about them |
 //! | `streams` | what to read ahead: runs of faults |
 //! | `history` | what to read ahead: faults in the order of an earlier time |
@@ -69,6 +70,7 @@ mod memory;
 mod pages;
 mod parts;
 mod policy;
+mod rounds;
 mod stage;
 mod streams;
 mod trial;

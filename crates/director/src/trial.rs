@@ -7,8 +7,9 @@
 //! ```
 //!
 //! A stretch ends when the program has computed for a while: user time, which does not depend on
-//! how long the program waits for pages. What a stretch costs is the time on the clock for each
-//! second of user time. A trial begins with a warm-up that does not count, since memory still holds
+//! how long the program waits for pages. A program that hardly computes, but goes through its
+//! memory over and over, is measured by its rounds instead (`rounds`): a stretch is one of them.
+//! What a stretch costs is the time on the clock for this much progress. A trial begins with a warm-up that does not count, since memory still holds
 //! what the other one has chosen. A trial that can no longer be won ends at once. The loser is
 //! tried again after twice as many stretches each time, or when the winner's stretches take much
 //! longer than they did.
@@ -24,9 +25,10 @@
 
 use std::time::Duration;
 
-/// User time of a stretch, and of a warm-up. The kernel counts user time in steps of 10 ms.
+/// User time of a stretch. The kernel counts user time in steps of 10 ms.
 const STRETCH: Duration = Duration::from_millis(100);
-const WARM_UP: Duration = Duration::from_millis(50);
+/// A program computes for less than this part of the time if it is measured by its rounds.
+const HARDLY: f64 = 0.05;
 /// A challenger wins if its stretch takes this part of the time at most. The policy has to be
 /// clearly faster. The kernel wins if it is nearly as fast: it takes less of the processor.
 const POLICY_WINS_AT: f64 = 0.8;
@@ -72,6 +74,25 @@ impl Chooser {
     }
 }
 
+/// By what a program is measured.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Measure {
+    /// The user time of its processes.
+    User,
+    /// Its rounds.
+    Rounds,
+}
+
+impl Measure {
+    /// Stretches that a warm-up takes. A round in which pages are exchanged says nothing.
+    fn warm_up(self) -> f64 {
+        match self {
+            Self::User => 0.5,
+            Self::Rounds => 1.0,
+        }
+    }
+}
+
 /// How far a program has come.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Progress {
@@ -79,6 +100,8 @@ pub(crate) struct Progress {
     pub(crate) clock: Duration,
     /// User time of its processes.
     pub(crate) user: Duration,
+    /// How often it has been through its memory, as far as the faults tell.
+    pub(crate) rounds: u64,
     /// Faults that waited for a read.
     pub(crate) waits: u64,
     /// Pages that came back, those that were read ahead included.
@@ -90,21 +113,40 @@ impl Progress {
         Self {
             clock: self.clock - start.clock,
             user: self.user - start.user,
+            rounds: self.rounds - start.rounds,
             // A count that cannot be read is 0.
             waits: self.waits.saturating_sub(start.waits),
             refaults: self.refaults.saturating_sub(start.refaults),
         }
     }
 
-    /// Time on the clock for a second of user time.
-    fn cost(self) -> f64 {
-        self.clock.as_secs_f64() / self.user.as_secs_f64().max(1e-3)
+    /// Stretches.
+    fn stretches(self, measure: Measure) -> f64 {
+        match measure {
+            Measure::User => self.user.as_secs_f64() / STRETCH.as_secs_f64(),
+            Measure::Rounds => self.rounds as f64,
+        }
+    }
+
+    /// By what a stretch is over. `None`: it is not.
+    fn measure(self) -> Option<Measure> {
+        let hardly_computes = self.user.as_secs_f64() < HARDLY * self.clock.as_secs_f64();
+        if self.stretches(Measure::User) >= 1.0 {
+            Some(Measure::User)
+        } else {
+            (hardly_computes && self.rounds > 0).then_some(Measure::Rounds)
+        }
+    }
+
+    /// Seconds on the clock for a stretch.
+    fn cost(self, measure: Measure) -> f64 {
+        self.clock.as_secs_f64() / self.stretches(measure).max(0.01)
     }
 
     /// Whether the program is slow under the kernel although what it reads is foreseen.
     fn is_promising(self) -> bool {
         self.refaults as f64 >= FEW_REFAULTS * self.clock.as_secs_f64()
-            && self.cost() >= SLOW
+            && self.clock.as_secs_f64() >= SLOW * self.user.as_secs_f64()
             && self.refaults as f64 >= FORESEEN * self.waits as f64
     }
 }
@@ -114,8 +156,8 @@ impl Progress {
 enum Phase {
     /// The one that was faster is at work.
     Holder,
-    /// The other one is tried, against this cost; its warm-up is over or not.
-    Trial { cost: f64, is_warm: bool },
+    /// The other one is tried, against this cost by this measure; its warm-up is over or not.
+    Trial { cost: f64, measure: Measure, is_warm: bool },
 }
 
 /// The trials.
@@ -126,8 +168,8 @@ pub(crate) struct Trials {
     phase: Phase,
     /// When the stretch began.
     start: Progress,
-    /// Cost of the first stretch since the holder has won, or since the last trial.
-    first_cost: Option<f64>,
+    /// Cost of the first stretch since the holder has won, or since the last trial, and its measure.
+    first_cost: Option<(f64, Measure)>,
     /// Stretches in a row that took much longer than that.
     changed: u32,
     /// Stretches until the next trial, and how many there were at the beginning.
@@ -153,21 +195,25 @@ impl Trials {
     pub(crate) fn look(&mut self, now: Progress) {
         let stretch = now.since(self.start);
         match self.phase {
-            Phase::Holder if stretch.user >= STRETCH => self.holder_has_done(stretch, now),
-            Phase::Holder => {}
-            Phase::Trial { cost, is_warm } => {
+            Phase::Holder => {
+                if let Some(measure) = stretch.measure() {
+                    self.holder_has_done(stretch, measure, now);
+                }
+            }
+            Phase::Trial { cost, measure, is_warm } => {
                 let wins_at = match self.holder {
                     Chooser::Kernel => POLICY_WINS_AT,
                     Chooser::Policy => KERNEL_WINS_AT,
                 };
-                let (length, most) = if is_warm { (STRETCH, wins_at) } else { (WARM_UP, SLOW_WARM_UP) };
-                let allowed = most * cost * stretch.user.max(length).as_secs_f64();
-                match (stretch.clock.as_secs_f64() > allowed, stretch.user >= length) {
+                let (length, most) = if is_warm { (1.0, wins_at) } else { (measure.warm_up(), SLOW_WARM_UP) };
+                let done = stretch.stretches(measure);
+                let allowed = most * cost * done.max(length);
+                match (stretch.clock.as_secs_f64() > allowed, done >= length) {
                     (true, _) => self.end_trial(false, now),
                     (false, false) => {}
                     (false, true) if is_warm => self.end_trial(true, now),
                     (false, true) => {
-                        self.phase = Phase::Trial { cost, is_warm: true };
+                        self.phase = Phase::Trial { cost, measure, is_warm: true };
                         self.start = now;
                     }
                 }
@@ -183,18 +229,21 @@ impl Trials {
         }
     }
 
-    fn holder_has_done(&mut self, stretch: Progress, now: Progress) {
+    fn holder_has_done(&mut self, stretch: Progress, measure: Measure, now: Progress) {
         self.start = now;
         // The kernel has its turn again even if the program does not wait any more: it costs less.
         if self.holder == Chooser::Kernel && !stretch.is_promising() {
             return;
         }
-        let cost = stretch.cost();
-        let first = *self.first_cost.get_or_insert(cost);
+        let cost = stretch.cost(measure);
+        if self.first_cost.is_none_or(|(_, first)| first != measure) {
+            self.first_cost = Some((cost, measure));
+        }
+        let first = self.first_cost.map_or(cost, |(first, _)| first);
         self.left = self.left.saturating_sub(1);
         self.changed = if cost > CHANGED * first { self.changed + 1 } else { 0 };
         if self.left == 0 || self.changed >= CHANGED_STRETCHES {
-            self.phase = Phase::Trial { cost, is_warm: false };
+            self.phase = Phase::Trial { cost, measure, is_warm: false };
         }
     }
 
@@ -277,15 +326,44 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_computes_nothing_is_the_kernels() {
+    fn a_program_that_computes_nothing_and_goes_round_no_more_is_the_kernels() {
         let mut trials = trials();
         let at = |second| Progress {
             clock: Duration::from_secs(second),
             user: Duration::ZERO,
+            rounds: 0,
             waits: second * 10_000,
             refaults: second * 100_000,
         };
         assert!((0..100).all(|second| looked(&mut trials, at(second)) == Chooser::Kernel));
+    }
+
+    /// The part of 100 s in which the policy chooses for a program that hardly computes, and whose
+    /// rounds take this many seconds under the kernel and under the policy.
+    fn share_by_rounds(kernel: f64, policy: f64) -> f64 {
+        let (mut trials, mut now, mut chooser) = (trials(), Progress::default(), Chooser::Kernel);
+        let (mut rounds, mut by_policy) = (0.0, 0);
+        for _ in 0..10_000 {
+            now.clock += Duration::from_millis(10);
+            now.user += Duration::from_micros(100);
+            now.waits += 100;
+            now.refaults += 1000;
+            rounds += 0.01 / if chooser == Chooser::Kernel { kernel } else { policy };
+            now.rounds = rounds as u64;
+            chooser = looked(&mut trials, now);
+            by_policy += u32::from(chooser == Chooser::Policy);
+        }
+        f64::from(by_policy) / 10_000.0
+    }
+
+    #[test]
+    fn a_program_that_hardly_computes_is_measured_by_its_rounds() {
+        let won = share_by_rounds(2.0, 0.5);
+        assert!(won > 0.8, "{won}");
+        let lost = share_by_rounds(0.5, 2.0);
+        assert!(lost < 0.1, "{lost}");
+        let equal = share_by_rounds(1.0, 0.95);
+        assert!(equal < 0.2, "{equal}");
     }
 
     #[test]
@@ -337,6 +415,7 @@ mod tests {
         let at = |clock, user| Progress {
             clock: Duration::from_millis(clock),
             user: Duration::from_millis(user),
+            rounds: 0,
             waits: clock * 10,
             refaults: clock * 100,
         };

@@ -36,16 +36,17 @@ impl Turns {
             return Self::Fixed;
         }
         let (now, mut users) = (Instant::now(), UserTimes::default());
-        let trials = Box::new(Trials::new(budget.progress(Duration::ZERO, &mut users)));
+        let trials = Box::new(Trials::new(budget.progress(Duration::ZERO, 0, &mut users)));
         Self::Tried { trials, began: now, users, due: now, refaults: 0 }
     }
 
-    /// Whether it is the policy's turn. Looks at the program, if it is time.
-    pub(crate) fn is_policys(&mut self, budget: &Budget) -> bool {
+    /// Whether it is the policy's turn. Looks at the program, if it is time. `rounds`: how often it
+    /// has been through its memory.
+    pub(crate) fn is_policys(&mut self, budget: &Budget, rounds: u64) -> bool {
         let Self::Tried { trials, began, users, due, refaults } = self else { return true };
         let now = Instant::now();
         if now >= *due {
-            let progress = budget.progress(now - *began, users);
+            let progress = budget.progress(now - *began, rounds, users);
             *refaults = progress.refaults;
             trials.look(progress);
             *due = now + PROGRESS_PERIOD.max(now.elapsed() * PROGRESS_PART);
