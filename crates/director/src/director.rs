@@ -230,6 +230,7 @@ impl Director {
                 (made.policy, frames, frames);
         }
         self.streams = Streams::new(self.parts.prefetch_pages);
+        self.rounds.begin();
         let first_touches = self.counts.first_touches;
         self.stages.begin_directing();
         self.survey(PRESENT | SWAPPED);
@@ -273,6 +274,7 @@ impl Director {
         }
         self.objects.numbers.clear();
         self.leaving.clear();
+        self.rounds.begin();
         (self.ahead, self.counts.resident, self.surveys.is_due) = (0, 0, false);
         self.stages.sample_anew(self.history.returns(), Instant::now());
     }

@@ -350,7 +350,11 @@ mod tests {
             now.refaults += 1000;
             rounds += 0.01 / if chooser == Chooser::Kernel { kernel } else { policy };
             now.rounds = rounds as u64;
-            chooser = looked(&mut trials, now);
+            let before = std::mem::replace(&mut chooser, looked(&mut trials, now));
+            if chooser != before {
+                // A round begins.
+                rounds = rounds.floor();
+            }
             by_policy += u32::from(chooser == Chooser::Policy);
         }
         f64::from(by_policy) / 10_000.0
