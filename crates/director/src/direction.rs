@@ -69,14 +69,14 @@ impl Direction {
         let stop = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
         let stop = stop.map_err(io::Error::from).map_err(refused("eventfd"))?;
         let counts = Arc::new(Mutex::new(Counts::default()));
-        let Order { bits, faults, budget, policy, prefetch_pages, by_turns, process } = order;
+        let Order { bits, faults, budget, policy, prefetch_pages, choosers, process } = order;
         let parts = Parts {
             memory: Memory::new(bits),
             faults,
             budget,
             spec: policy,
             prefetch_pages,
-            by_turns,
+            choosers,
             process,
             stop: stop.try_clone().map_err(refused("eventfd"))?,
             counts: Arc::clone(&counts),

@@ -183,7 +183,7 @@ impl Director {
         let history = History::new(HISTORY_DEPTH * parts.budget.limit_pages(), parts.prefetch_pages);
         let now = Instant::now();
         let stages = Stages::new(parts.budget.limit_pages(), now);
-        let turns = Turns::new(parts.by_turns, &parts.budget);
+        let turns = Turns::new(parts.choosers, &parts.budget);
         Ok(Self {
             parts,
             choice: Choice { policy, policy_frames: frames, frames, earlier_steps: 0 },

@@ -20,7 +20,7 @@
 //! memory is asked for. That is what the budget keeps a little room for.
 //!
 //! **Who is faster.** The kernel's own choice is often as good as the policy's, and cheaper. With
-//! [`Order::by_turns`], the director leaves the choice to the kernel until a trial shows that the
+//! [`Choosers::Both`], the director leaves the choice to the kernel until a trial shows that the
 //! policy is faster (`trial`). Meanwhile it reads ahead, as long as that pays (`stage`), and has
 //! the kernel take memory back before the program needs it (`budget`).
 //!
@@ -80,4 +80,4 @@ pub use budget::Budget;
 pub use counts::Counts;
 pub use direction::{Direction, NoDirection, StartError, check};
 pub use faults::Faults;
-pub use parts::Order;
+pub use parts::{Choosers, Order};

@@ -6,8 +6,21 @@ use crate::faults::Faults;
 use crate::memory::Memory;
 use rustix::fd::OwnedFd;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 use sweephand_pager_interface::spec::LiveSpec;
 use sweephand_process::accessed::ProcessBits;
+
+/// Who chooses the pages that go.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Choosers {
+    /// The policy.
+    Policy,
+    /// The policy or the kernel: the faster of the two, as trials show.
+    Both {
+        /// What a read of a page takes where pages go, if it has been measured.
+        read: Option<Duration>,
+    },
+}
 
 /// What the director directs, and how.
 #[derive(Debug)]
@@ -22,8 +35,8 @@ pub struct Order {
     pub policy: LiveSpec,
     /// Most pages to read ahead at once.
     pub prefetch_pages: u32,
-    /// Whether the kernel chooses, too, and the faster of the two goes on.
-    pub by_turns: bool,
+    /// Who chooses.
+    pub choosers: Choosers,
     /// The first process of the program.
     pub process: u32,
 }
@@ -35,8 +48,7 @@ pub(crate) struct Parts {
     pub(crate) budget: Budget,
     pub(crate) spec: LiveSpec,
     pub(crate) prefetch_pages: u32,
-    /// Whether the kernel chooses, too, and the faster of the two goes on.
-    pub(crate) by_turns: bool,
+    pub(crate) choosers: Choosers,
     /// The first process of the program.
     pub(crate) process: u32,
     /// Readable when it is time to end.

@@ -44,9 +44,11 @@ const CHANGED: f64 = 1.5;
 const CHANGED_STRETCHES: u32 = 2;
 /// Stretches under the kernel that have to promise something before the first trial.
 const FIRST_STRETCHES: u32 = 2;
-/// With fewer pages than this that come back in a second of the clock, there is nothing to be
-/// gained.
-const FEW_REFAULTS: f64 = 2000.0;
+/// If single reads of the pages that come back would take less than this part of the time, there
+/// is nothing to be gained.
+const READING: f64 = 0.05;
+/// What a read takes if nobody has measured it: on a fast SSD.
+const USUAL_READ: Duration = Duration::from_micros(27);
 /// Nor if a stretch takes less than this many times its user time. Measured: the policy gains on
 /// numpy, whose stretches take eight times as long. On mawk and sort, where they take twice as
 /// long, trials cost more than the policy gains.
@@ -143,9 +145,10 @@ impl Progress {
         self.clock.as_secs_f64() / self.stretches(measure).max(0.01)
     }
 
-    /// Whether the program is slow under the kernel although what it reads is foreseen.
-    fn is_promising(self) -> bool {
-        self.refaults as f64 >= FEW_REFAULTS * self.clock.as_secs_f64()
+    /// Whether the program is slow under the kernel although what it reads is foreseen. A read
+    /// takes `read`.
+    fn is_promising(self, read: Duration) -> bool {
+        self.refaults as f64 * read.as_secs_f64() >= READING * self.clock.as_secs_f64()
             && self.clock.as_secs_f64() >= SLOW * self.user.as_secs_f64()
             && self.refaults as f64 >= FORESEEN * self.waits as f64
     }
@@ -163,6 +166,8 @@ enum Phase {
 /// The trials.
 #[derive(Debug)]
 pub(crate) struct Trials {
+    /// What a read of a page takes.
+    read: Duration,
     /// Who was faster.
     holder: Chooser,
     phase: Phase,
@@ -178,9 +183,10 @@ pub(crate) struct Trials {
 }
 
 impl Trials {
-    /// The kernel begins.
-    pub(crate) fn new(now: Progress) -> Self {
+    /// The kernel begins. `read`: what a read of a page takes, if it has been measured.
+    pub(crate) fn new(now: Progress, read: Option<Duration>) -> Self {
         Self {
+            read: read.unwrap_or(USUAL_READ),
             holder: Chooser::Kernel,
             phase: Phase::Holder,
             start: now,
@@ -232,7 +238,7 @@ impl Trials {
     fn holder_has_done(&mut self, stretch: Progress, measure: Measure, now: Progress) {
         self.start = now;
         // The kernel has its turn again even if the program does not wait any more: it costs less.
-        if self.holder == Chooser::Kernel && !stretch.is_promising() {
+        if self.holder == Chooser::Kernel && !stretch.is_promising(self.read) {
             return;
         }
         let cost = stretch.cost(measure);
@@ -303,7 +309,7 @@ mod tests {
     const STREAM: (u64, u64) = (100, 1000);
 
     fn trials() -> Trials {
-        Trials::new(Progress::default())
+        Trials::new(Progress::default(), None)
     }
 
     #[test]
@@ -321,6 +327,8 @@ mod tests {
     #[test]
     fn a_program_that_promises_nothing_is_the_kernels() {
         assert_eq!(share(trials(), 60, speeds(0.1, 1.0), (1, 10)), 0.0, "little comes back");
+        let slow_disk = Trials::new(Progress::default(), Some(Duration::from_millis(8)));
+        assert!(share(slow_disk, 60, speeds(0.1, 1.0), (1, 10)) > 0.5, "but it takes long");
         assert_eq!(share(trials(), 60, speeds(0.9, 1.0), STREAM), 0.0, "it waits for a tenth of the time");
         assert_eq!(share(trials(), 60, speeds(0.1, 1.0), (100, 120)), 0.0, "it waits for single pages");
     }

@@ -1,6 +1,7 @@
 //! Whose turn it is to choose the pages that go: that of the kernel, or that of the policy.
 
 use crate::budget::Budget;
+use crate::parts::Choosers;
 use crate::trial::{Chooser, Trials};
 use std::time::{Duration, Instant};
 use sweephand_process::family::UserTimes;
@@ -30,13 +31,11 @@ pub(crate) enum Turns {
 }
 
 impl Turns {
-    /// `by_turns`: the kernel chooses, too, and the faster of the two goes on.
-    pub(crate) fn new(by_turns: bool, budget: &Budget) -> Self {
-        if !by_turns {
-            return Self::Fixed;
-        }
+    /// Begins.
+    pub(crate) fn new(choosers: Choosers, budget: &Budget) -> Self {
+        let Choosers::Both { read } = choosers else { return Self::Fixed };
         let (now, mut users) = (Instant::now(), UserTimes::default());
-        let trials = Box::new(Trials::new(budget.progress(Duration::ZERO, 0, &mut users)));
+        let trials = Box::new(Trials::new(budget.progress(Duration::ZERO, 0, &mut users), read));
         Self::Tried { trials, began: now, users, due: now, refaults: 0 }
     }
 

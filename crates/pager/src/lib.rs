@@ -13,7 +13,8 @@
 //! agents kill their processes.
 //!
 //! A program that can have no agent is paged by the kernel, directed from this process (`swap`, by
-//! the crate `sweephand-director`). [`start()`] chooses between the two.
+//! the crate `sweephand-director`). [`start()`] chooses between the two. If no policy is named, the
+//! director has to know how fast the disk is (`store_speed`).
 //!
 //! [`KernelRun`] runs a program under the kernel's own paging, for comparison. [`tasks`] runs
 //! several programs under one limit. Limited programs are in a memory cgroup (`run_scope`), whether
@@ -39,6 +40,7 @@ mod run_directory;
 mod run_scope;
 mod start;
 mod statistics;
+mod store_speed;
 mod swap;
 mod swap_file;
 pub mod tasks;

@@ -59,6 +59,9 @@ pub struct Statistics {
     /// With the swap backend: how long the policy has chosen the pages that go. In the rest of the
     /// time the kernel did; until memory was nearly full, nobody did.
     pub directed_ns: Option<u64>,
+    /// With the swap backend, if no policy is named: what a read of a page took where pages go,
+    /// before the program began. The lower quartile of some single reads.
+    pub store_read_ns: Option<u64>,
     /// Pages read from the backing store.
     pub pages_read: Option<u64>,
     /// Pages that came in although no fault had asked for them: along a stream, or around a fault.

@@ -24,7 +24,7 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Instant;
-use sweephand_director::{Budget, Direction, Faults, Order};
+use sweephand_director::{Budget, Choosers, Direction, Faults, Order};
 use sweephand_process::family;
 use sweephand_program::ownership;
 
@@ -81,7 +81,7 @@ impl AttachedRun {
             policy: options.policy.clone(),
             prefetch_pages: options.prefetch_pages,
             // The process has no limit but the director's.
-            by_turns: false,
+            choosers: Choosers::Policy,
             process,
         })?;
         let before = Before {

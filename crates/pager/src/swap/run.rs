@@ -4,18 +4,19 @@ use super::directing::{add, check, direct, no_events};
 use crate::error::RunError;
 use crate::kernel::{KernelMemory, KernelRun};
 use crate::options::Options;
-use crate::run::{Ended, Running, Watched};
+use crate::run::{Ended, Running, Watched, swap_directory};
 use crate::statistics::{Snapshot, Statistics};
+use crate::store_speed;
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command};
-use sweephand_director::{Budget, Counts, Direction, Faults, Order};
+use sweephand_director::{Budget, Choosers, Counts, Direction, Faults, Order};
 
 /// A program that is running under the kernel's paging, directed by a policy.
 pub struct SwapRun {
     run: KernelRun,
     policy: String,
-    by_turns: bool,
+    choosers: Choosers,
     director: Direction,
 }
 
@@ -30,6 +31,11 @@ impl SwapRun {
         let policy = options.policy.to_string();
         let bits = check(&options.policy)?;
         let memory = KernelMemory::Limited { limit_bytes: options.limit_bytes, swap: options.swap.clone() };
+        let choosers = match options.by_turns {
+            // Where it cannot be measured, the director takes a usual value.
+            true => Choosers::Both { read: store_speed::measure(&swap_directory(&options.swap)?).ok() },
+            false => Choosers::Policy,
+        };
         let mut faults = None;
         let run = KernelRun::start(command, &memory, |command| {
             forbid_huge_pages(command);
@@ -46,10 +52,10 @@ impl SwapRun {
             budget,
             policy: options.policy.clone(),
             prefetch_pages: options.prefetch_pages,
-            by_turns: options.by_turns,
+            choosers,
             process: run.child().id(),
         })?;
-        Ok(Self { run, policy, by_turns: options.by_turns, director })
+        Ok(Self { run, policy, choosers, director })
     }
 }
 
@@ -82,15 +88,15 @@ impl Running for SwapRun {
 
     fn statistics(&self) -> Statistics {
         let mut statistics = self.run.statistics();
-        add_to_kernels(&mut statistics, &self.policy, self.by_turns, self.director.counts());
+        add_to_kernels(&mut statistics, &self.policy, self.choosers, self.director.counts());
         statistics
     }
 
     fn wait(self: Box<Self>) -> Result<Ended, RunError> {
-        let Self { run, policy, by_turns, director } = *self;
+        let Self { run, policy, choosers, director } = *self;
         let mut ended = run.wait_and(|| director.stop())?;
         let counts = director.counts();
-        add_to_kernels(&mut ended.statistics, &policy, by_turns, counts);
+        add_to_kernels(&mut ended.statistics, &policy, choosers, counts);
         ended.statistics.user_ns += counts.user.as_nanos() as u64;
         ended.statistics.sys_ns += counts.system.as_nanos() as u64;
         Ok(ended)
@@ -99,10 +105,11 @@ impl Running for SwapRun {
 
 /// Adds what the director has counted to what the kernel has. In turns, the kernel alone knows all
 /// pages that came back.
-fn add_to_kernels(statistics: &mut Statistics, policy: &str, by_turns: bool, counts: Counts) {
+fn add_to_kernels(statistics: &mut Statistics, policy: &str, choosers: Choosers, counts: Counts) {
     let (refaults, most) = (statistics.refaults, statistics.peak_resident_pages);
     add(statistics, policy, counts);
-    if by_turns {
+    if let Choosers::Both { read } = choosers {
+        statistics.store_read_ns = read.map(|read| read.as_nanos() as u64);
         (statistics.refaults, statistics.peak_resident_pages) = (refaults, most);
     }
 }
