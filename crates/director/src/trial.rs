@@ -9,10 +9,10 @@
 //! A stretch ends when the program has computed for a while: user time, which does not depend on
 //! how long the program waits for pages. A program that hardly computes, but goes through its
 //! memory over and over, is measured by its rounds instead (`rounds`): a stretch is one of them.
-//! What a stretch costs is the time on the clock for this much progress. A trial begins with a warm-up that does not count, since memory still holds
-//! what the other one has chosen. A trial that can no longer be won ends at once. The loser is
-//! tried again after twice as many stretches each time, or when the winner's stretches take much
-//! longer than they did.
+//! What a stretch costs is the time on the clock for this much progress. A trial begins with a
+//! warm-up that does not count, since memory still holds what the other one has chosen. A trial
+//! that can no longer be won ends at once. The loser is tried again after twice as many stretches
+//! each time, or when the winner's stretches take much longer than they did.
 //!
 //! What a program does changes, and with it what a stretch costs. So the policy has to be clearly
 //! faster, and the kernel has its turn again soon.
@@ -173,7 +173,8 @@ pub(crate) struct Trials {
     phase: Phase,
     /// When the stretch began.
     start: Progress,
-    /// Cost of the first stretch since the holder has won, or since the last trial, and its measure.
+    /// Cost of the first stretch since the holder has won, or since the last trial, and its
+    /// measure.
     first_cost: Option<(f64, Measure)>,
     /// Stretches in a row that took much longer than that.
     changed: u32,

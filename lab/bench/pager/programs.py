@@ -681,7 +681,7 @@ def summarise(rows):
 
 
 def measure_all(args, path, swap):
-    """Runs the programs, whose pages go to a folder. Writes the rows to a file, and returns them."""
+    """Runs the programs, whose pages go to a folder. Writes the rows to a file and returns them."""
     with tempfile.TemporaryDirectory(dir=args.directory) as directory, open(path, "w", newline="") as file:
         work = pathlib.Path(directory)
         make_workshop(work)
