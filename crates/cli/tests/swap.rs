@@ -220,6 +220,24 @@ fn an_order_that_repeats_is_read_ahead() {
     assert!(count(&with, "major_faults") < count(&without, "major_faults"), "{with} {without}");
 }
 
+/// A loop over more memory than there is, which only touches its pages: there is no user time to
+/// measure it by.
+#[test]
+fn a_loop_that_hardly_computes_gets_the_policy() {
+    if !can_direct() {
+        return;
+    }
+    let stats = workshop().join("loop.json");
+    let mut command = run_as_is(&["--memory", "16MiB", "--stats"]);
+    command.arg(&stats).arg("--").arg(program("rounds")).args(["32", "40", "touch"]);
+    let output = unless_killed(|| output(&mut command));
+    let said = text(&output.stderr);
+    assert!(output.status.success() && text(&output.stdout) == "right" && said.is_empty(), "{said}");
+    let counts: Value = serde_json::from_str(&read_text(&stats)).unwrap();
+    assert!(count(&counts, "store_read_ns") > 0, "{counts}");
+    assert!(count(&counts, "directed_ns") > count(&counts, "wall_ns") / 4, "{counts}");
+}
+
 #[test]
 fn contents_are_right_without_read_ahead_and_in_the_least_memory() {
     let options: [&[&str]; 4] = [

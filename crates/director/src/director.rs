@@ -253,6 +253,7 @@ impl Director {
         self.parts.faults.drain(|_| {});
         self.parts.memory.forget_all();
         self.history.forget_all();
+        self.rounds.begin();
         self.streams = Streams::new(self.parts.prefetch_pages);
     }
 
