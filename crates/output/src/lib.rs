@@ -19,11 +19,16 @@
 use rustix::fs::FallocateFlags;
 use rustix::io::Errno;
 use std::ffi::OsString;
-use std::fs::File;
+use std::fs::{File, Permissions};
 use std::io::{self, BufWriter, Seek, SeekFrom, Write};
 use std::os::fd::AsFd;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+
+/// The mode of any new file, from which the umask takes.
+const NEW_FILE: u32 = 0o666;
+/// The mode of what waits for a pipe, beside the files of others.
+const PRIVATE: u32 = 0o600;
 
 /// Why an output cannot be had.
 #[derive(Debug, thiserror::Error)]
@@ -109,9 +114,9 @@ impl Output {
         let (file, named) = match sink {
             Some(_) => {
                 let directory = std::env::temp_dir();
-                nameless(&directory).map_err(|error| OutputError::NoTemporary(directory, error))?
+                nameless(&directory, PRIVATE).map_err(|error| OutputError::NoTemporary(directory, error))?
             }
-            None => nameless(&directory_of(path)).map_err(not_created)?,
+            None => nameless(&directory_of(path), NEW_FILE).map_err(not_created)?,
         };
         Ok(Self { file: BufWriter::new(file), path: path.to_path_buf(), sink, named })
     }
@@ -236,23 +241,27 @@ fn directory_of(path: &Path) -> PathBuf {
 }
 
 /// A file without a name in `directory`; with one that is removed on drop where that cannot be.
-fn nameless(directory: &Path) -> io::Result<(File, Option<tempfile::TempPath>)> {
+fn nameless(directory: &Path, mode: u32) -> io::Result<(File, Option<tempfile::TempPath>)> {
     use rustix::fs::{Mode, OFlags, openat};
     let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
     // It gets its name through /proc, which is not everywhere: a chroot may have none.
     let opened = match Path::new("/proc/self/fd").is_dir() {
-        true => openat(rustix::fs::CWD, directory, flags, Mode::from_raw_mode(0o666)),
+        true => openat(rustix::fs::CWD, directory, flags, Mode::from_raw_mode(mode)),
         false => Err(Errno::OPNOTSUPP),
     };
     match opened {
         Ok(file) => Ok((File::from(file), None)),
-        Err(Errno::OPNOTSUPP | Errno::ISDIR) => {
-            let (file, path) =
-                tempfile::Builder::new().prefix(".sweephand-").tempfile_in(directory)?.into_parts();
-            Ok((file, Some(path)))
-        }
+        Err(Errno::OPNOTSUPP | Errno::ISDIR) => named(directory, mode).map(|(file, path)| (file, Some(path))),
         Err(error) => Err(error.into()),
     }
+}
+
+/// A file in `directory` that is removed on drop.
+fn named(directory: &Path, mode: u32) -> io::Result<(File, tempfile::TempPath)> {
+    let permissions = Permissions::from_mode(mode);
+    let file =
+        tempfile::Builder::new().prefix(".sweephand-").permissions(permissions).tempfile_in(directory)?;
+    Ok(file.into_parts())
 }
 
 /// Links a nameless file under a name beside `path`, then renames it: a link alone cannot replace a
@@ -301,13 +310,16 @@ mod tests {
 
     #[test]
     fn output_has_the_mode_of_any_new_file() {
-        use std::os::unix::fs::MetadataExt;
         let folder = tempfile::tempdir().unwrap();
         let [ours, any] = ["ours", "any"].map(|name| folder.path().join(name));
         Output::create(&ours, &[]).unwrap().commit().unwrap();
         std::fs::write(&any, "").unwrap();
         let mode = |path: &Path| path.metadata().unwrap().mode();
         assert_eq!(mode(&ours), mode(&any));
+        let (_, path) = named(folder.path(), NEW_FILE).unwrap();
+        assert_eq!(mode(&path), mode(&any), "where the file system has no nameless files");
+        let (_, path) = named(folder.path(), PRIVATE).unwrap();
+        assert_eq!(mode(&path) & 0o777, 0o600, "what waits for a pipe");
     }
 
     #[test]
