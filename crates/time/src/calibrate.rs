@@ -299,6 +299,14 @@ mod tests {
     }
 
     #[test]
+    fn a_transfer_takes_no_time_where_all_requests_take_the_same() {
+        let all = PATTERNS.map(|(bytes, depth)| measured(bytes, depth, 100.0));
+        let figures = figures(all.iter());
+        assert_eq!(figures.bytes_per_second, 524_288.0 * 4e4);
+        assert_eq!(figures.stream_bytes_per_second, figures.bytes_per_second);
+    }
+
+    #[test]
     fn a_disk_is_measured_and_nothing_is_left() {
         let folder = tempfile::tempdir_in("/var/tmp").unwrap();
         let stop = AtomicBool::new(false);
@@ -310,6 +318,8 @@ mod tests {
         };
         assert_eq!(device.measurements.len(), 2 * PATTERNS.len() + 1);
         assert!(device.read_beside_writes_us.unwrap() > 0.0);
+        let (last, others) = device.measurements.split_last().unwrap();
+        assert!(last.beside_writes && others.iter().all(|other| !other.beside_writes));
         assert!(device.measurements.iter().all(|measurement| measurement.operations_per_second > 0.0));
         assert!(device.read.latency_us > 0.0 && device.write.bytes_per_second > 1.0);
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);

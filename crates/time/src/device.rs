@@ -188,6 +188,16 @@ mod tests {
     }
 
     #[test]
+    fn a_name_stands_for_a_built_in_device_what_was_measured_or_a_file() {
+        let measured = measured_path().expect("a home directory");
+        assert!(measured.ends_with("sweephand/device.toml"), "{}", measured.display());
+        let files = [("hdd", None), (MEASURED, Some(measured)), ("own.toml", Some("own.toml".into()))];
+        for (name, file) in files {
+            assert_eq!(Device::file_of(name), file, "{name}");
+        }
+    }
+
+    #[test]
     fn a_file_that_is_no_device_is_refused_with_its_place() {
         let text = BUILT_IN[0].1;
         let error = |text: &str| Device::parse(text, Path::new("d.toml")).unwrap_err().to_string();
@@ -202,6 +212,8 @@ mod tests {
             assert!(error(&unknown).contains(&place), "{}", error(&unknown));
         }
         assert!(matches!(Device::named("floppy"), Err(DeviceError::Unknown(_))));
-        assert!(matches!(Device::named("no/such.toml"), Err(DeviceError::Unread(..))));
+        for file in ["no/such.toml", "no/such", "such.toml"] {
+            assert!(matches!(Device::named(file), Err(DeviceError::Unread(..))), "{file}");
+        }
     }
 }

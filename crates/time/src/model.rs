@@ -177,6 +177,7 @@ impl TimeModel {
 mod tests {
     use super::*;
     use crate::Figures;
+    use std::cell::RefCell;
     use std::io::Cursor;
     use sweephand_policy::registry::Spec;
     use sweephand_trace::{EndTotals, Metadata, Writer};
@@ -312,6 +313,19 @@ mod tests {
         assert!(run.seconds < 1.0 + 0.25 * reads, "{run:?}");
     }
 
+    /// The kernel asks for the next window when the program needs it, and the program waits for
+    /// each. The pager has asked for it before.
+    #[test]
+    fn only_the_pager_reads_the_next_window_ahead() {
+        let run = trace((0..16_000).map(|turn| (turn % 4000, true)));
+        let [kernel, pager] = [Paging::Kernel, Paging::Run].map(|paging| {
+            let PagingTime { pages_read, stall_ns, .. } =
+                predict(&run, device(), paging, "fifo", 2000).paging;
+            (stall_ns - paging.costs().start_ns) as f64 / (pages_read / 8 * 100_000) as f64
+        });
+        assert!(kernel > 1.0 && pager < 0.5, "shares of the reads that are waited for: {kernel} {pager}");
+    }
+
     /// All memory: no wait, whatever the device.
     #[test]
     fn with_all_memory_nothing_is_paged() {
@@ -378,6 +392,12 @@ mod tests {
             assert_eq!(all, Prediction { seconds: 1.0, paging: PagingTime::default() });
             assert_eq!(less.paging, second);
         }
+        // Both rounds are half of the work.
+        let seen = RefCell::new(Vec::new());
+        model.predict(&sweep(&[600]), &|records| seen.borrow_mut().push(records)).unwrap();
+        let (seen, records) = (seen.into_inner(), model.paged.header().totals.records);
+        assert!(seen.is_sorted() && seen.contains(&(records / 2)), "{seen:?}");
+        assert_eq!(seen.last(), Some(&records));
     }
 
     /// A page that is used sets off the next window, for which the oldest pages read ahead have to

@@ -56,7 +56,7 @@ struct Page {
     place: Place,
     /// Where it is on the device, or [`NO_SLOT`].
     slot: u32,
-    /// Its contents differ from those on the device, or are not there.
+    /// It was written to since it came in, so what its slot holds is old.
     dirty: bool,
     /// A touch asks for the next window of its run.
     trigger: bool,
@@ -279,8 +279,7 @@ impl PagingObserver {
             (asked_at, read_at)
         };
         for page in &pages[usize::from(asked)..] {
-            let entry = &mut self.pages[page.index()];
-            *entry = Page { place: Place::Unasked, dirty: false, trigger: false, ..*entry };
+            self.pages[page.index()].place = Place::Unasked;
             self.arrivals[page.index()] = done;
             self.ahead.unasked.push_back(*page);
             self.ahead.pages += 1;
@@ -514,9 +513,7 @@ impl Observer for PagingObserver {
             Place::Leaving => self.take_back(&mut now, page),
             Place::Filled | Place::Resident => {}
         }
-        let entry = &mut self.pages[page.index()];
-        let is_new = matches!(before, Place::Nowhere | Place::Filled);
-        *entry = Page { place: Place::Resident, dirty: is_new, trigger: false, ..*entry };
+        self.pages[page.index()].place = Place::Resident;
     }
 
     fn evicted(&mut self, page: PageId, record: u64) {
@@ -700,7 +697,7 @@ mod tests {
         assert_eq!(observer.pages[2], left(Place::Leaving, NO_SLOT), "the old contents lose their slot");
         // What comes back before it is written has not been written.
         observer.take_back(&mut now, PageId(2));
-        assert_eq!((observer.seen.pages_written, observer.disk.staged.len()), (1, 1));
+        assert_eq!((observer.seen.pages_written, observer.disk.staged), (1, vec![PageId(0)]));
         assert_eq!(now, 0, "the pager had not unmapped it yet");
     }
 
@@ -710,7 +707,7 @@ mod tests {
         observer.most_unasked = most_unasked;
         observer.disk.slots.allocate(3, |_| ());
         for (page, slot) in observer.pages.iter_mut().zip(0..3) {
-            *page = Page { place: Place::Stored, slot, dirty: false, trigger: true };
+            *page = Page { place: Place::Stored, slot, dirty: false, trigger: false };
         }
         let times = observer.read(&mut 0, &[0, 1, 2].map(PageId), asked);
         (observer, times)
@@ -742,5 +739,112 @@ mod tests {
         let (kernel, _) = reads(Paging::Kernel, false, 1);
         assert_eq!(places(&kernel), [Place::Stored, Place::Stored, Place::Unasked], "the device has them");
         assert_eq!((kernel.ahead.pages, kernel.seen.pages_written), (1, 0));
+    }
+
+    /// Pages 3, 2, 1 and 0 have gone to slots 0 to 3. Since then page 1 has come back, and page 0
+    /// has gone to another slot. A block of four slots is due.
+    #[test]
+    fn on_a_disk_that_turns_the_kernel_reads_what_lies_beside_a_page() {
+        let stored = |slot| Page { place: Place::Stored, slot, dirty: false, trigger: false };
+        for (paging, rotational, read, stall_ns) in [
+            (Paging::Kernel, true, 2, 101_000 + 3000 + 500),
+            (Paging::Kernel, false, 1, 100_000 + 3000 + 500),
+            (Paging::Run, true, 1, 100_000 + 14_000 + 1000),
+        ] {
+            let mut observer = observer(paging);
+            Arc::make_mut(&mut observer.program.device).rotational = rotational;
+            observer.disk.slots.allocate(10, |_| ());
+            observer.disk.by_slot = [3, 2, 1, 0].map(PageId).to_vec();
+            observer.pages = [9, 2, 1, 0].map(stored).to_vec();
+            observer.pages[1].place = Place::Resident;
+            observer.ahead.swap_in.was_used();
+            observer.refault(&mut 0, PageId(2));
+            let seen = (observer.seen.pages_read, observer.seen.stall_ns);
+            assert_eq!(seen, (read, stall_ns), "{paging:?}, rotational: {rotational}");
+            let places = [0, 1, 3].map(|page| observer.pages[page].place);
+            let beside = if read == 2 { Place::Unasked } else { Place::Stored };
+            assert_eq!(places, [Place::Stored, Place::Resident, beside], "{paging:?}");
+        }
+    }
+
+    #[test]
+    fn a_page_read_ahead_is_waited_for_and_counts_as_used() {
+        let mut observer = observer(Paging::Kernel);
+        observer.arrivals[2] = 5000;
+        for (mut now, used) in [(4000, 5000 + 700), (6000, 6000 + 700)] {
+            observer.arrive(&mut now, PageId(2));
+            assert_eq!(now, used);
+        }
+        assert_eq!(observer.ahead.swap_in.fault(100), 100..104, "blocks grow with hits");
+    }
+
+    /// The second page without contents continues a run. The pager then fills a window; the kernel
+    /// only the page.
+    #[test]
+    fn pages_without_contents_are_filled_a_window_at_a_time() {
+        for (paging, times, ahead) in [
+            (Paging::Run, [6000 + 2000, 6000 + 3 * 2000], [Place::Filled; 2]),
+            (Paging::Kernel, [300, 300], [Place::Nowhere; 2]),
+        ] {
+            let mut observer = observer(paging);
+            observer.fill(&mut 0, PageId(0));
+            assert_eq!(observer.seen.stall_ns, 0, "{paging:?}: there is room");
+            observer.is_short = true;
+            let took = [0, 1].map(|page| {
+                let (mut now, before) = (observer.seen.stall_ns, observer.seen.stall_ns);
+                observer.fill(&mut now, PageId(page));
+                now - before
+            });
+            assert_eq!(took, times, "{paging:?}");
+            assert_eq!([2, 3].map(|page| observer.pages[page].place), ahead, "{paging:?}");
+            assert_eq!(observer.ahead.pages, if paging == Paging::Run { 2 } else { 0 }, "{paging:?}");
+        }
+    }
+
+    #[test]
+    fn the_first_eviction_begins_paging() {
+        for (paging, stall_ns) in [(Paging::Run, 90_000_000), (Paging::Kernel, 2 * 1500)] {
+            let mut observer = observer(paging);
+            (0..2).for_each(|page| observer.evicted(PageId(page), 4));
+            assert!(observer.is_short, "{paging:?}");
+            assert_eq!(observer.seen.stall_ns, stall_ns, "{paging:?}");
+            assert_eq!(observer.disk.staged, [0, 1].map(PageId), "{paging:?}");
+        }
+    }
+
+    #[test]
+    fn pages_ahead_are_the_mean_over_the_faults_in_full_memory() {
+        let mut observer = observer(Paging::Run);
+        observer.fault(PageId(0), 0);
+        observer.is_short = true;
+        observer.pages[1].place = Place::Filled;
+        observer.pages[2].place = Place::Unasked;
+        observer.ahead.pages = 2;
+        (1..4).for_each(|page| observer.fault(PageId(page), 0));
+        assert_eq!((observer.ahead.pages_at_faults, observer.ahead.faults), (2 + 1, 3));
+        assert!(observer.pages.iter().all(|page| page.place == Place::Resident), "{:?}", observer.pages);
+        let mut outcome = Outcome::default();
+        observer.report(&mut outcome);
+        assert_eq!(outcome.paging, Some(PagingTime { pages_ahead: 1, ..observer.seen }));
+    }
+
+    #[test]
+    fn contents_that_are_dropped_are_not_ahead_not_written_and_have_no_slot() {
+        let mut observer = observer(Paging::Run);
+        observer.disk.slots.allocate(1, |_| ());
+        let page = |place, slot| Page { place, slot, dirty: true, trigger: true };
+        let waits = page(Place::Leaving, NO_SLOT);
+        observer.pages = vec![page(Place::Unasked, 0), page(Place::Filled, NO_SLOT), waits, waits];
+        observer.ahead.pages = 2;
+        observer.disk.staged = [2, 3].map(PageId).to_vec();
+        observer.seen.pages_written = 2;
+        let ahead = [0, 1, 3].map(|page| {
+            observer.dropped(PageId(page));
+            observer.ahead.pages
+        });
+        assert_eq!(ahead, [1, 0, 0]);
+        assert_eq!((observer.seen.pages_written, observer.disk.staged), (1, vec![PageId(2)]));
+        assert_eq!(observer.disk.slots.in_use(), 0);
+        assert_eq!(observer.pages, [Page::default(), Page::default(), waits, Page::default()]);
     }
 }
