@@ -27,7 +27,7 @@ pub fn working_set(string: &[u32], theta: VirtualTime) -> SpaceTime {
         let end = next.unwrap_or(string.len());
         let held = (end - now) as u64;
         faults += u64::from(next.is_some() && held > theta);
-        space += held.min(theta).min((string.len() - now) as u64);
+        space += held.min(theta);
     }
     SpaceTime { faults, mean_pages: mean(space, string.len()) }
 }
