@@ -1,5 +1,6 @@
-/* The same pages in the same order, which is not that of their addresses: rounds MIB ROUNDS. Each
- * round fills all pages anew. rounds MIB ROUNDS touch: all but the first add 1 to a word of each. */
+/* The same pages over and over: rounds MIB ROUNDS. In an order that is not that of their addresses;
+ * each round fills all of them anew. rounds MIB ROUNDS touch: in the order of their addresses; each
+ * round but the first adds 1 to a word of each page. */
 #include "check.h"
 
 /* It goes through the pages in steps. A prime that divides no number of pages there is. */
@@ -14,7 +15,7 @@ int main(int count, char **arguments)
     char *memory = aligned_alloc(PAGE, pages * PAGE);
     for (int round = 0; round <= rounds; round++)
         for (size_t step = 0; step < pages; step++) {
-            size_t page = step * STEP % pages;
+            size_t page = only_touches ? step : step * STEP % pages;
             uint64_t *words = (uint64_t *)(memory + page * PAGE);
             if (only_touches && round > 0) {
                 if (words[0]++ != page + round) FAIL("page %zu, round %d: %lu", page, round, words[0]);
