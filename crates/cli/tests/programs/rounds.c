@@ -1,6 +1,6 @@
 /* The same pages over and over: rounds MIB ROUNDS. In an order that is not that of their addresses;
- * each round fills all of them anew. rounds MIB ROUNDS touch: in the order of their addresses; each
- * round but the first adds 1 to a word of each page. */
+ * each round fills all of them anew. rounds MIB ROUNDS touch: in the order of their addresses; the
+ * first round fills them, and each of the others adds 1 to a word of each page. */
 #include "check.h"
 
 /* It goes through the pages in steps. A prime that divides no number of pages there is. */
