@@ -423,7 +423,8 @@ mod tests {
         pager.disk.around = ReadAround::new(BATCH_PAGES);
         // The most since the test began, as above.
         let (mut most_read, mut room) = (0, 0);
-        for number in (0..20 * PAGES).map(|step| step * 77 % PAGES) {
+        for step in 0..20 * PAGES {
+            let number = (step / 8 * 8 + step * 3 % 8) % PAGES;
             if world.borrow().mapped.contains_key(&at(number)) {
                 continue;
             }
