@@ -181,6 +181,7 @@ impl Director {
         let Made { policy, needs_objects } = made?;
         let streams = Streams::new(parts.prefetch_pages);
         let history = History::new(HISTORY_DEPTH * parts.budget.limit_pages(), parts.prefetch_pages);
+        let rounds = Rounds::new(parts.budget.limit_pages());
         let now = Instant::now();
         let stages = Stages::new(parts.budget.limit_pages(), now);
         let turns = Turns::new(parts.choosers, &parts.budget);
@@ -190,7 +191,7 @@ impl Director {
             objects: Objects { are_needed: needs_objects, numbers: FxHashMap::default() },
             streams,
             history,
-            rounds: Rounds::default(),
+            rounds,
             stages,
             turns,
             counts: Counts::default(),
@@ -528,7 +529,8 @@ impl Director {
     fn own_bytes(&self) -> usize {
         let has_policy = self.stages.directs() || self.stages.has_directed();
         let policy_bytes = if has_policy { POLICY_BYTES * self.choice.policy_frames } else { 0 };
-        self.parts.memory.bytes() + self.history.bytes() + self.parts.faults.bytes() + policy_bytes
+        let followed = self.history.bytes() + self.rounds.bytes();
+        self.parts.memory.bytes() + followed + self.parts.faults.bytes() + policy_bytes
     }
 
     /// Shows what has been counted.

@@ -17,10 +17,16 @@ const SAMPLED_PART: u64 = 64;
 const RETURNS: usize = 32;
 /// A page that faults again after so few other faults has come twice for one use.
 const SAME: u64 = 64;
+/// Pages that a round can go through, as a multiple of the limit. A program that goes through more
+/// gains nothing by a policy, which can keep an eighth of them at most. A program that only takes
+/// new memory never ends a round.
+const MOST_PART: usize = 8;
 
 /// The rounds so far, and what belongs to the present one.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Rounds {
+    /// Most pages to follow at a time.
+    most: usize,
     /// Faults so far.
     faults: u64,
     /// By page of the sample: the first fault of this round. `None`: the page has come back.
@@ -30,6 +36,12 @@ pub(crate) struct Rounds {
 }
 
 impl Rounds {
+    /// For a limit in pages.
+    pub(crate) fn new(limit_pages: usize) -> Self {
+        let most = (MOST_PART * limit_pages).div_ceil(SAMPLED_PART as usize).max(2 * RETURNS);
+        Self { most, faults: 0, first: FxHashMap::default(), returns: 0, done: 0 }
+    }
+
     /// A page was touched that was not mapped.
     pub(crate) fn fault(&mut self, space: SpaceId, number: u64) {
         self.faults += 1;
@@ -45,6 +57,8 @@ impl Rounds {
         if self.returns == RETURNS {
             self.done += 1;
             self.begin();
+        } else if self.first.len() > self.most {
+            self.begin();
         }
     }
 
@@ -52,6 +66,11 @@ impl Rounds {
     pub(crate) fn begin(&mut self) {
         self.first.clear();
         self.returns = 0;
+    }
+
+    /// Bytes that this takes, about.
+    pub(crate) fn bytes(&self) -> usize {
+        self.first.capacity() * (size_of::<((SpaceId, u64), Option<u64>)>() + 1)
     }
 
     /// Rounds that are over.
@@ -70,7 +89,7 @@ mod tests {
 
     /// The faults until this many rounds are over.
     fn faults_for(rounds: u64, mut next: impl FnMut() -> u64) -> u64 {
-        let mut seen = Rounds::default();
+        let mut seen = Rounds::new(PAGES as usize / 2);
         while seen.done() < rounds && seen.faults < 100 * PAGES * rounds {
             seen.fault(SPACE, next());
         }
@@ -99,6 +118,14 @@ mod tests {
     fn a_few_pages_that_come_again_and_again_are_no_round() {
         let mut random = SplitMix64::new(5);
         assert_eq!(faults_for(1, || random.below(500)), 100 * PAGES, "it never ends");
+    }
+
+    #[test]
+    fn a_program_that_only_takes_new_memory_is_not_remembered() {
+        let mut seen = Rounds::new(PAGES as usize);
+        (0..100 * PAGES).for_each(|page| seen.fault(SPACE, page));
+        assert_eq!(seen.done(), 0);
+        assert!(seen.bytes() < 16 * PAGES as usize, "{} bytes", seen.bytes());
     }
 
     #[test]
