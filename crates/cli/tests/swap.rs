@@ -162,6 +162,18 @@ fn a_program_that_can_have_no_agent_is_directed_by_default() {
     }
 }
 
+/// The counts of a program that ends right and silently, if no policy is named.
+fn counts_by_turns(options: &[&str], name: &str, arguments: &[&str]) -> Value {
+    // Tests may run at the same time.
+    let stats = workshop().join(format!("{name}{}{}.json", options.concat(), arguments.concat()));
+    let mut command = run_as_is(options);
+    command.arg("--stats").arg(&stats).arg("--").arg(program(name)).args(arguments);
+    let output = unless_killed(|| output(&mut command));
+    let said = text(&output.stderr);
+    assert!(output.status.success() && text(&output.stdout) == "right" && said.is_empty(), "{said}");
+    serde_json::from_str(&read_text(&stats)).unwrap()
+}
+
 /// Without a policy's name, the kernel begins, and the policy gets its turn where that promises
 /// something.
 #[test]
@@ -169,22 +181,11 @@ fn without_a_policy_the_kernel_and_the_default_policy_take_turns() {
     if !can_direct() {
         return;
     }
-    let stats = workshop().join("turns.json");
-    let counts = |memory: &str, program: &[&str]| -> Value {
-        let mut command = run_as_is(&["--memory", memory, "--stats"]);
-        command.arg(&stats).arg("--").args(program);
-        let output = unless_killed(|| output(&mut command));
-        let said = text(&output.stderr);
-        assert!(output.status.success() && text(&output.stdout) == "right" && said.is_empty(), "{said}");
-        serde_json::from_str(&read_text(&stats)).unwrap()
-    };
-    let churn = program("churn");
-    let churn = churn.to_str().unwrap();
-    let fits = counts("64MiB", &[churn, "16", "4", "1"]);
+    let fits = counts_by_turns(&["--memory", "64MiB"], "churn", &["16", "4", "1"]);
     assert_eq!((&fits["backend"], &fits["policy"]), (&"swap".into(), &"clock-pro-strict".into()), "{fits}");
     assert_eq!(count(&fits, "directed_ns"), 0, "{fits}");
     expect_limit_kept(&fits);
-    let short = counts("16MiB", &[churn, "32", "4", "2"]);
+    let short = counts_by_turns(&["--memory", "16MiB"], "churn", &["32", "4", "2"]);
     assert!(count(&short, "pages_read") > 0, "{short}");
     // What the policy gave up, it gave up in its turns.
     assert!(count(&short, "directed_ns") < count(&short, "wall_ns"), "{short}");
@@ -202,15 +203,9 @@ fn an_order_that_repeats_is_read_ahead() {
     }
     const PAGES: u64 = 32 << 8;
     const ROUNDS: u64 = 12;
-    let rounds = program("rounds");
-    let stats = workshop().join("rounds.json");
-    let counts = |prefetch: &str| -> Value {
-        let mut command = run_as_is(&["--memory", "16MiB", "--prefetch", prefetch, "--stats"]);
-        command.arg(&stats).arg("--").arg(&rounds).args(["32", &ROUNDS.to_string()]);
-        let output = unless_killed(|| output(&mut command));
-        let said = text(&output.stderr);
-        assert!(output.status.success() && text(&output.stdout) == "right" && said.is_empty(), "{said}");
-        serde_json::from_str(&read_text(&stats)).unwrap()
+    let counts = |prefetch: &str| {
+        let options = ["--memory", "16MiB", "--prefetch", prefetch];
+        counts_by_turns(&options, "rounds", &["32", &ROUNDS.to_string()])
     };
     let with = counts("128");
     assert!(count(&with, "unasked_pages") > PAGES, "{with}");
@@ -227,13 +222,7 @@ fn a_loop_that_hardly_computes_gets_the_policy() {
     if !can_direct() {
         return;
     }
-    let stats = workshop().join("loop.json");
-    let mut command = run_as_is(&["--memory", "16MiB", "--stats"]);
-    command.arg(&stats).arg("--").arg(program("rounds")).args(["32", "40", "touch"]);
-    let output = unless_killed(|| output(&mut command));
-    let said = text(&output.stderr);
-    assert!(output.status.success() && text(&output.stdout) == "right" && said.is_empty(), "{said}");
-    let counts: Value = serde_json::from_str(&read_text(&stats)).unwrap();
+    let counts = counts_by_turns(&["--memory", "16MiB"], "rounds", &["32", "40", "touch"]);
     assert!(count(&counts, "store_read_ns") > 0, "{counts}");
     assert!(count(&counts, "directed_ns") > count(&counts, "wall_ns") / 8, "{counts}");
 }
