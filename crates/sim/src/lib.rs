@@ -16,6 +16,8 @@
 //! - [`write_misses`] writes what a memory asks of the memory below it as a trace.
 //! - [`what_if`] and [`with_huge_pages`] count faults as they would be if the program treated some
 //!   of its objects otherwise.
+//! - [`Tiers`] are below the resident pages: a pool of compressed pages and a disk, at equal total
+//!   memory.
 //! - [`Sampling`] estimates the counts of a sweep from a sample of the pages.
 #![forbid(unsafe_code)]
 
@@ -41,6 +43,7 @@ mod stack_counts;
 mod stretches;
 mod sweep;
 mod threads;
+mod tiers;
 mod warmup;
 mod what_if;
 mod windows;
@@ -63,6 +66,10 @@ pub use sampling::{
 };
 pub use sweep::{Cell, DEFAULT_POLICIES, DEFAULT_SIZES, Sweep, SweepError, Trajectory, TrajectoryPoint};
 pub use threads::{bounded_threads, rayon_threads};
+pub use tiers::{
+    CompressedSizes, Compressibility, Resident, Split, SplitCosts, TierCounts, TierKind, TierSpec,
+    TierSpecError, Tiers, TiersError,
+};
 pub use warmup::{CountingStart, Span, Warmup, WarmupError};
 pub use what_if::{Change, WhatIf, what_if};
 pub use windows::{MOST_WINDOWS, WindowStart, Windows, WindowsError};

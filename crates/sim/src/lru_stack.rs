@@ -92,21 +92,22 @@ impl LruStack {
         self.counts.distances()
     }
 
-    /// A reference to a page.
-    pub fn touch(&mut self, page: u32) {
+    /// A reference to a page. Returns its stack distance, the fewest frames of a memory that had
+    /// the page; `None` if it is not on the stack.
+    pub fn touch(&mut self, page: u32) -> Option<usize> {
         if self.slot.len() <= page as usize {
             self.slot.resize(page as usize + 1, NONE);
         }
         self.counts.records += 1;
-        self.reference(page);
+        self.reference(page)
     }
 
     #[inline]
-    fn reference(&mut self, page: u32) {
+    fn reference(&mut self, page: u32) -> Option<usize> {
         let slot = self.slot[page as usize];
         if slot != NONE && slot + 1 == self.page.len() as u32 {
             self.counts.count(Some(1), 1);
-            return;
+            return Some(1);
         }
         let depth = self.time_line.occupied + 1;
         let distance = if slot == NONE { depth } else { self.time_line.occupied_from(slot as usize) };
@@ -125,6 +126,7 @@ impl LruStack {
             _ => {}
         }
         self.push(page);
+        (slot != NONE).then_some(distance)
     }
 
     fn push(&mut self, page: u32) {
@@ -150,6 +152,37 @@ impl LruStack {
             let slot = std::mem::replace(slot, NONE);
             self.make_hole(slot);
         }
+    }
+
+    /// Puts a page that is not on the stack on top of it, uncounted. Returns the fewest frames of a
+    /// memory that has a free one for it.
+    pub(crate) fn put(&mut self, page: u32) -> usize {
+        if self.slot.len() <= page as usize {
+            self.slot.resize(page as usize + 1, NONE);
+        }
+        let nearest_free = match self.holes.max() {
+            Some(hole) => {
+                let nearest_free = self.time_line.occupied_from(hole as usize);
+                self.holes.remove(hole);
+                self.time_line.vacate(hole as usize);
+                nearest_free
+            }
+            None => self.time_line.occupied + 1,
+        };
+        self.push(page);
+        nearest_free
+    }
+
+    /// Takes a page off the stack, uncounted, and leaves a hole. Returns the fewest frames of a
+    /// memory that had the page; `None` if it is not on the stack.
+    pub(crate) fn take(&mut self, page: u32) -> Option<usize> {
+        let slot = *self.slot.get(page as usize)?;
+        if slot == NONE {
+            return None;
+        }
+        let distance = self.time_line.occupied_from(slot as usize);
+        self.forget(page);
+        Some(distance)
     }
 
     /// Renumbers the occupied slots from 0 and leaves as many free ones behind them.
