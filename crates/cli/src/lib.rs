@@ -43,6 +43,7 @@ mod run_tasks;
 mod simulate;
 mod simulate_misses;
 mod simulate_objects;
+mod simulate_tiers;
 mod stderr;
 #[cfg(feature = "parquet")]
 mod sweep;
@@ -152,6 +153,7 @@ impl Command {
             Self::Export(args) => export::run(&args),
             Self::Generate(args) => generate::run(args),
             Self::Simulate(args) if args.whole_objects => simulate_objects::run(&args),
+            Self::Simulate(args) if args.tiers.is_some() => simulate_tiers::run(&args),
             Self::Simulate(args) => simulate::run(args),
             #[cfg(feature = "parquet")]
             Self::Sweep(args) => sweep::run(args, home),

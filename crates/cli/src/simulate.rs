@@ -7,6 +7,7 @@ use crate::simulate_misses::{EvictionsName, Misses};
 use crate::stderr::eprint_line;
 use crate::time::{PagedBy, TimeOptions};
 use anyhow::{Context, anyhow, bail};
+use clap::builder::ArgPredicate;
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -28,6 +29,7 @@ pub(crate) struct Args {
     /// Policies, comma list; `all`, or names with parameters as in clock-pro:cold=5%
     #[arg(short, long, default_value = DEFAULT_POLICIES, value_name = "LIST")]
     #[arg(default_value_if("whole_objects", "true", "all"))]
+    #[arg(default_value_if("tiers", ArgPredicate::IsPresent, "lru"))]
     pub(crate) policy: String,
     /// Memory sizes, comma list: pages (300p), bytes (64MiB or 64M; 64MB is 64,000,000), shares of
     /// the trace's pages (25%), or all sizes
@@ -38,13 +40,31 @@ pub(crate) struct Args {
     /// w-tinylfu. bound is below what any policy can reach
     #[arg(long, conflicts_with_all = ["collapse", "sample", "device", "trajectory"])]
     pub(crate) whole_objects: bool,
+    /// Split each memory between resident pages and a pool of compressed ones, before a disk:
+    /// zswap or zram, with ratio=3 and, in percent of the pages, same-filled=0%,
+    /// incompressible=0%. zswap:accept=90% is the kernel's behaviour at the limit,
+    /// zram:disksize=50% a size before compression, in percent of memory. --device is the disk
+    /// behind the pool
+    #[arg(long, value_name = "POOL")]
+    #[arg(conflicts_with_all = ["whole_objects", "warmup", "sample", "measure", "native", "paged_by"])]
+    #[arg(conflicts_with_all = ["misses", "over_time", "trajectory"])]
+    pub(crate) tiers: Option<String>,
+    /// Shares of memory that have resident pages, comma list; the pool may take the rest.
+    /// `adaptive` follows recent costs and savings, under lru before zswap with --device [default:
+    /// 100%,90%,77%,63%,50%, and adaptive where it can be]
+    #[arg(long, value_name = "LIST", requires = "tiers")]
+    pub(crate) resident: Option<String>,
+    /// The device whose writes and reads say how long compression takes, as measured on zram by
+    /// `sweephand devices DIR` [default: zram]
+    #[arg(long, value_name = "DEVICE", requires_all = ["tiers", "device"])]
+    pub(crate) pool_device: Option<String>,
     /// Count from there on: after this many references (100000), a share of them (20%), or a time
     /// of the log that the trace was imported from (2h). What comes before fills memory
     #[arg(long, value_name = "N|TIME|PERCENT", conflicts_with_all = ["sample", "device"])]
     pub(crate) warmup: Option<Warmup>,
     /// Hide references that repeat the one before them from the policies (they still count)
     #[arg(long)]
-    collapse: bool,
+    pub(crate) collapse: bool,
     /// Estimate from a sample of the pages, a share (1%) or a number (8192p): many times faster on
     /// large traces. Refused for policies that use neighbouring pages, objects or single frames,
     /// and for samples that are too small
@@ -61,7 +81,7 @@ pub(crate) struct Args {
     #[arg(default_value_if("whole_objects", "true", "byte-miss-ratio"))]
     pub(crate) measure: MeasureName,
     #[command(flatten)]
-    time: TimeOptions,
+    pub(crate) time: TimeOptions,
     /// What pages, for --device
     #[arg(long, value_enum, value_name = "WHAT", default_value = "run", requires = "device")]
     paged_by: PagedBy,
@@ -387,7 +407,7 @@ pub(crate) fn open(path: &Path) -> anyhow::Result<Trace> {
 }
 
 /// A trace under the name that it was given by.
-fn describe(path: &Path, trace: &Trace) -> SimulatedTrace {
+pub(crate) fn describe(path: &Path, trace: &Trace) -> SimulatedTrace {
     SimulatedTrace { trace: path.display().to_string(), ..SimulatedTrace::of(trace) }
 }
 

@@ -992,6 +992,77 @@ fn whole_objects_are_simulated_in_bytes() {
     }
 }
 
+/// A loop of 60 pages in memory for 40: alone, all miss. With half of the memory for pages at 2:1,
+/// all but the first touches are in the pool.
+#[test]
+fn memories_are_split_between_resident_and_compressed_pages() {
+    let sandbox = Sandbox::new();
+    sandbox.stdout("generate loop --pages 60 --rounds 3 -o loop.swt");
+    let command = "simulate loop.swt -p lru -m 40p --resident 100%,50%";
+    let csv = sandbox.stdout(&format!("{command} --tiers zswap:ratio=2.1 --format csv"));
+    let expected = "\
+        trace,policy,memory_pages,resident_pages,references,distinct_pages,faults,first_touch_faults,evictions,\
+        same_filled_faults,pool_faults,disk_faults,compressions,decompressions,write_backs,rejected,turned_away,\
+        peak_pool_pages\n\
+        loop.swt,lru,40,40,180,60,180,60,140,0,0,120,0,0,0,0,140,0\n\
+        loop.swt,lru,40,20,180,60,180,60,160,0,120,0,160,120,0,0,0,20\n";
+    assert_eq!(csv, expected);
+    let table = sandbox.stdout(&format!("{command} --tiers zram:ratio=2.1 --device hdd"));
+    assert!(table.contains("lru in 160 KiB (40 pages):"), "{table}");
+    let seconds = |line: &str| line.split_whitespace().last().unwrap().parse::<f64>().unwrap();
+    let lines: Vec<_> = table.lines().rev().take(2).map(seconds).collect();
+    assert!(lines[0] < 0.01 && lines[1] > 1.5, "{table}");
+    // Unless splits are named, one adapts where it can, beside the five that do not.
+    let timed = "simulate loop.swt -m 40p --format csv --device hdd --tiers zswap:ratio=4.1";
+    let csv = sandbox.stdout(&format!("{timed} -p lru,fifo"));
+    let adaptive: Vec<_> = csv.lines().filter(|line| line.contains(",40,,180,60,")).collect();
+    assert_eq!((csv.lines().count(), adaptive.len()), (12, 1), "{csv}");
+    let disk_faults: u64 = adaptive[0].split(',').nth(11).unwrap().parse().unwrap();
+    assert!(disk_faults < 60, "LRU alone takes 120: {csv}");
+    let named = sandbox.stdout(&format!("{timed} --resident adaptive"));
+    assert_eq!(named.lines().nth(1), Some(adaptive[0]));
+    // Slower compression, more seconds.
+    let toml =
+        std::fs::read_to_string(format!("{}/../time/src/devices/zram.toml", env!("CARGO_MANIFEST_DIR")));
+    let slow = toml.unwrap().replace("latency_us = 3.4", "latency_us = 3400.0");
+    sandbox.write("slow.toml", slow);
+    let fixed = format!("{command} --device hdd --tiers zram:disksize=100% --format csv");
+    let seconds = |options: &str| {
+        let csv = sandbox.stdout(&format!("{fixed}{options}"));
+        csv.lines().last().unwrap().rsplit(',').next().unwrap().parse::<f64>().unwrap()
+    };
+    assert!(seconds(" --pool-device slow.toml") > 10.0 * seconds(""));
+
+    for (command, expected) in [
+        ("simulate loop.swt --tiers zcache", "there are zswap and zram"),
+        ("simulate loop.swt --tiers zram:accept=90%", "accept is for zswap"),
+        ("simulate loop.swt --tiers zswap:disksize=50%", "disksize is for zram"),
+        ("simulate loop.swt --tiers zram --resident 0%", "write shares of memory"),
+        ("simulate loop.swt --tiers zram --resident adaptive --device hdd", "give --tiers zswap"),
+        ("simulate loop.swt --tiers zswap --resident adaptive --device hdd -p clock", "give --policy lru"),
+        ("simulate loop.swt --tiers zswap --resident adaptive", "name the disk with --device"),
+        ("simulate loop.swt --tiers zswap --device hdd --pool-device ssd", "ssd is a disk"),
+        ("simulate loop.swt --tiers zram --device zram", "name the disk behind the pool"),
+        ("simulate loop.swt --tiers zram -m all", "too many to split"),
+    ] {
+        let output = sandbox.run(command);
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{command}");
+        assert!(said.contains(expected) && said.lines().count() == 1, "{command}: {said}");
+    }
+    for options in [
+        "--resident 50%",
+        "--pool-device zram",
+        "--tiers zram --pool-device zram",
+        "--tiers zram --sample 10%",
+        "--tiers zram --measure faults",
+        "--tiers zram --native 1 --device ssd",
+    ] {
+        let output = sandbox.run(&format!("simulate loop.swt {options}"));
+        assert_eq!(output.status.code(), Some(2), "{options}: {}", text(&output.stderr));
+    }
+}
+
 #[test]
 fn two_traces_are_compared_at_the_same_sizes() {
     let sandbox = Sandbox::new();

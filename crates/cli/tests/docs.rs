@@ -162,6 +162,7 @@ fn summary(entries: &[Value]) -> String {
         ("Large traces, from a sample", "sampling.md"),
         ("Warm-up: where counting begins", "warmup.md"),
         ("Two levels: the misses of a cache as a trace", "two-levels.md"),
+        ("Tiers: compressed memory before a disk", "tiers.md"),
         ("Export: a trace for other programs", "export.md"),
         ("Several inputs as one trace", "several-inputs.md"),
         ("Over time: what is missed in each window", "over-time.md"),

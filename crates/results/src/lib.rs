@@ -2,8 +2,8 @@
 //! Parquet for programs.
 //!
 //! - [`SimulationReport`] holds the rows of `sweephand simulate`, [`ObjectsReport`] those of
-//!   `sweephand simulate --whole-objects`, [`PartitionReport`] those of `sweephand partition`,
-//!   [`MultiprogramReport`] those of
+//!   `sweephand simulate --whole-objects`, [`TiersReport`] those of `sweephand simulate --tiers`,
+//!   [`PartitionReport`] those of `sweephand partition`, [`MultiprogramReport`] those of
 //!   `sweephand multiprogram`, [`SweepRow`] those of `sweephand sweep`, and [`LiveReport`] the runs
 //!   of `sweephand compare`.
 //! - [`TraceReport`] is what `sweephand info` says of a trace, [`PolicyListing`] what
@@ -35,6 +35,7 @@ mod simulation;
 #[cfg(feature = "parquet")]
 mod sweep;
 mod table;
+mod tiers;
 mod trace;
 mod units;
 
@@ -52,5 +53,6 @@ pub use simulation::{
 #[cfg(feature = "parquet")]
 pub use sweep::{CellColumns, SweepRow};
 pub use table::Table;
+pub use tiers::{TiersReport, TiersRow};
 pub use trace::TraceReport;
 pub use units::{bytes, grouped};

@@ -6,6 +6,7 @@
 //! - [`Paging`] is what moves the pages: Sweephand's pager, or the kernel. Its costs were measured.
 //! - [`TimeModel`] puts these beside a trace. It watches simulations and adds up the time for which
 //!   the program would wait; [`Prediction`] is that with the processor time.
+//! - [`TierCosts`] are those of each step of paging to compressed memory and a disk behind it.
 #![forbid(unsafe_code)]
 
 mod calibrate;
@@ -15,8 +16,10 @@ mod observer;
 mod paging;
 mod space;
 mod swap_in;
+mod tiers;
 
 pub use calibrate::{CalibrationError, calibrate};
 pub use device::{BUILT_IN, Device, DeviceError, Figures, MEASURED, Measurement, measured_path};
 pub use model::{ASSUMED_INSTRUCTIONS_PER_SECOND, ModelError, Prediction, TimeModel};
 pub use paging::Paging;
+pub use tiers::TierCosts;

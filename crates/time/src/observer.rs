@@ -133,7 +133,7 @@ struct Disk {
 }
 
 /// The time on the device of a request that has it to itself, and how long it keeps others out.
-fn service(figures: &Figures, latency_us: f64, bytes: u64, first: u64) -> (u64, u64) {
+pub(crate) fn service(figures: &Figures, latency_us: f64, bytes: u64, first: u64) -> (u64, u64) {
     let beyond = bytes.saturating_sub(first) as f64;
     let alone_ns = 1e3 * latency_us + 1e9 * beyond / figures.stream_bytes_per_second;
     let occupied_s = (1.0 / figures.operations_per_second).max(bytes as f64 / figures.bytes_per_second);

@@ -1,0 +1,308 @@
+//! The rows of `sweephand simulate --tiers`, as a table, CSV, JSON or Parquet.
+
+use crate::columns::{Column, Field, named};
+use crate::machine_readable::{header, write_csv, write_json};
+use crate::{Format, SimulatedTrace, SimulationRow, Table, bytes, grouped};
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+use std::io::{self, Write};
+use sweephand_sim::{Outcome, Split, TierCounts};
+
+/// One policy with one split of one memory on one trace. The fields are the columns of the CSV, in
+/// this order; each count of the tiers has one. The last is there only if time was predicted.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct TiersRow {
+    /// The trace, as it was named.
+    pub trace: String,
+    /// The policy of the resident pages, as it was named.
+    pub policy: String,
+    /// All memory, in pages.
+    pub memory_pages: u64,
+    /// What of it has resident pages. The pool may take the rest. `None` if the split adapts.
+    pub resident_pages: Option<u64>,
+    /// References that the program made (not the records kept of them).
+    pub references: u64,
+    /// Page addresses touched.
+    pub distinct_pages: u64,
+    /// References to pages that were not resident.
+    pub faults: u64,
+    /// Faults on the first reference to a page, or the first after its mapping was dropped.
+    pub first_touch_faults: u64,
+    /// Resident pages evicted.
+    pub evictions: u64,
+    /// Faults on pages whose words are all equal.
+    pub same_filled_faults: u64,
+    /// Faults on pages in the pool.
+    pub pool_faults: u64,
+    /// Faults on pages on the disk: as many pages are read.
+    pub disk_faults: u64,
+    /// Pages compressed.
+    pub compressions: u64,
+    /// Pages decompressed.
+    pub decompressions: u64,
+    /// Pages written from the pool to the disk.
+    pub write_backs: u64,
+    /// Evicted pages that went to the disk because they did not become smaller.
+    pub rejected: u64,
+    /// Evicted pages that went to the disk because the pool had no room.
+    pub turned_away: u64,
+    /// The most memory that the pool took, in pages.
+    pub peak_pool_pages: u64,
+    /// Seconds of paging, to six decimals, where they were predicted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub paging_seconds: Option<f64>,
+}
+
+impl TiersRow {
+    /// Its columns, in order.
+    pub const COLUMNS: [Column<Self>; 18] = [
+        ("trace", Field::Text(|row| &row.trace)),
+        ("policy", Field::Text(|row| &row.policy)),
+        ("memory_pages", Field::Count(|row| row.memory_pages)),
+        ("resident_pages", Field::OptionalCount(|row| row.resident_pages)),
+        ("references", Field::Count(|row| row.references)),
+        ("distinct_pages", Field::Count(|row| row.distinct_pages)),
+        ("faults", Field::Count(|row| row.faults)),
+        ("first_touch_faults", Field::Count(|row| row.first_touch_faults)),
+        ("evictions", Field::Count(|row| row.evictions)),
+        ("same_filled_faults", Field::Count(|row| row.same_filled_faults)),
+        ("pool_faults", Field::Count(|row| row.pool_faults)),
+        ("disk_faults", Field::Count(|row| row.disk_faults)),
+        ("compressions", Field::Count(|row| row.compressions)),
+        ("decompressions", Field::Count(|row| row.decompressions)),
+        ("write_backs", Field::Count(|row| row.write_backs)),
+        ("rejected", Field::Count(|row| row.rejected)),
+        ("turned_away", Field::Count(|row| row.turned_away)),
+        ("peak_pool_pages", Field::Count(|row| row.peak_pool_pages)),
+    ];
+
+    /// The one behind them where time was predicted.
+    pub const TIME_COLUMN: Column<Self> = ("paging_seconds", Field::OptionalRatio(|row| row.paging_seconds));
+
+    /// The row of a split: what its policy and its tiers count, and the seconds of paging if they
+    /// were predicted.
+    pub fn new(
+        trace: &SimulatedTrace,
+        split: &Split,
+        outcome: &Outcome,
+        counts: &TierCounts,
+        paging_seconds: Option<f64>,
+    ) -> Self {
+        let SimulationRow { trace, policy, references, distinct_pages, faults, .. } =
+            trace.row(&split.spec, split.memory_pages, outcome);
+        let TierCounts { same_filled_faults, pool_faults, disk_faults, .. } = *counts;
+        let TierCounts { compressions, decompressions, write_backs, rejected, turned_away, .. } = *counts;
+        Self {
+            trace,
+            policy,
+            memory_pages: split.memory_pages as u64,
+            resident_pages: split.resident_pages().map(|pages| pages as u64),
+            references,
+            distinct_pages,
+            faults,
+            first_touch_faults: outcome.first_touch_faults,
+            evictions: outcome.evictions,
+            same_filled_faults,
+            pool_faults,
+            disk_faults,
+            compressions,
+            decompressions,
+            write_backs,
+            rejected,
+            turned_away,
+            peak_pool_pages: counts.peak_pool_pages,
+            paging_seconds: paging_seconds.map(|seconds| (seconds * 1e6).round() / 1e6),
+        }
+    }
+
+    /// Pages written to the disk.
+    pub fn disk_writes(&self) -> u64 {
+        self.write_backs + self.rejected + self.turned_away
+    }
+}
+
+/// The results of a `simulate --tiers` command.
+#[derive(Clone, Debug, Serialize)]
+pub struct TiersReport {
+    /// Version, options, conventions.
+    pub sweephand: Map<String, Value>,
+    /// The traces, in order.
+    pub traces: Vec<SimulatedTrace>,
+    /// The results: by trace, policy, memory size and split, in that order.
+    pub rows: Vec<TiersRow>,
+}
+
+impl TiersReport {
+    /// What the results depend on besides the traces: version, options, conventions.
+    pub fn header(options: impl IntoIterator<Item = (&'static str, Value)>) -> Map<String, Value> {
+        let options: Vec<_> = options.into_iter().collect();
+        let mut conventions = json!({
+            "memory_pages": "resident pages and the most that the pool may take, together; the kernel's tables \
+                             of the pool are part of it",
+            "resident_pages": "null where the split adapts: they and the pool share the memory as costs and \
+                               savings of late suggest (Wilson, Kaplan, Smaragdakis, USENIX 1999)",
+            "faults": "all references to pages that are not resident, first touches among them: \
+                       first_touch_faults, same_filled_faults, pool_faults and disk_faults",
+            "disk_faults": "one page each; nothing is read ahead",
+            "compressions": "of evicted pages for which there is room, changed or not",
+            "decompressions": "for faults and for write-backs; zram keeps what would take a page whole",
+            "no_pool": "where all memory is resident, all evicted pages go to the disk (turned_away)",
+            "percentages_of_memory": "of the trace's distinct pages, to the nearest page, at least one",
+        });
+        if options.iter().any(|(name, _)| *name == "device") {
+            conventions["paging_seconds"] = json!(
+                "the waits of one thread for faults, compression and reads of the disk, on top of the \
+                 processor time with all memory; writes to the disk are not waited for"
+            );
+        }
+        header(options, conventions)
+    }
+
+    /// Writes the report.
+    pub fn write(&self, format: Format, out: impl Write + Send) -> io::Result<()> {
+        match format {
+            Format::Table(()) => self.write_tables(out),
+            Format::Csv => {
+                let columns = self.columns();
+                write_csv(self.rows.iter().map(|row| named(&columns, row)), out)
+            }
+            Format::Json => write_json(self, out),
+            #[cfg(feature = "parquet")]
+            Format::Parquet => crate::parquet::write(&self.columns(), &self.rows, out),
+        }
+    }
+
+    fn is_timed(&self) -> bool {
+        self.rows.iter().any(|row| row.paging_seconds.is_some())
+    }
+
+    /// The columns of its rows, in order.
+    pub fn columns(&self) -> Vec<Column<TiersRow>> {
+        let mut columns = TiersRow::COLUMNS.to_vec();
+        if self.is_timed() {
+            columns.push(TiersRow::TIME_COLUMN);
+        }
+        columns
+    }
+
+    /// A table for each policy and memory size, with a row for each split.
+    fn write_tables(&self, mut out: impl Write) -> io::Result<()> {
+        for (index, trace) in self.traces.iter().enumerate() {
+            if index > 0 {
+                writeln!(out)?;
+            }
+            writeln!(
+                out,
+                "{}: {} references to {} pages ({})",
+                trace.trace,
+                grouped(trace.references),
+                grouped(trace.distinct_pages),
+                bytes(trace.distinct_pages * trace.page_bytes),
+            )?;
+            let rows: Vec<_> = self.rows.iter().filter(|row| row.trace == trace.trace).collect();
+            for rows in rows.chunk_by(|a, b| (&a.policy, a.memory_pages) == (&b.policy, b.memory_pages)) {
+                let memory_pages = rows[0].memory_pages;
+                let memory = bytes(memory_pages * trace.page_bytes);
+                writeln!(out, "\n{} in {memory} ({} pages):\n", rows[0].policy, grouped(memory_pages))?;
+                write!(out, "{}", self.table(trace.page_bytes, rows))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn table(&self, page_bytes: u64, rows: &[&TiersRow]) -> Table {
+        let mut heading = vec![
+            "resident",
+            "faults",
+            "first touches",
+            "in the pool",
+            "on disk",
+            "written to disk",
+            "pool at most",
+        ];
+        if self.is_timed() {
+            heading.push("seconds of paging");
+        }
+        let mut table = Table::new(heading);
+        for row in rows {
+            let share = |pages: u64| format!("{:.0}%", 100.0 * pages as f64 / row.memory_pages as f64);
+            let mut cells = vec![
+                row.resident_pages.map_or_else(|| "adaptive".to_string(), share),
+                grouped(row.faults),
+                grouped(row.first_touch_faults),
+                grouped(row.same_filled_faults + row.pool_faults),
+                grouped(row.disk_faults),
+                grouped(row.disk_writes()),
+                bytes(row.peak_pool_pages * page_bytes),
+            ];
+            cells.extend(row.paging_seconds.map(|seconds| format!("{seconds:.2}")));
+            table.row(cells);
+        }
+        table
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sweephand_policy::registry::Spec;
+    use sweephand_sim::{Resident, SplitCosts};
+
+    #[test]
+    fn every_column_has_the_number_of_its_name() {
+        let described = SimulatedTrace {
+            trace: "t".into(),
+            checksum: String::new(),
+            records: 90,
+            references: 100,
+            distinct_pages: 40,
+            page_bytes: 4096,
+            instructions: None,
+            window: 1,
+            known_from_pages: 0,
+            sample: None,
+            warmup: None,
+        };
+        let spec = Spec::parse("lru").unwrap();
+        let split = Split { spec, memory_pages: 20, resident: Resident::Pages(12) };
+        let costs = SplitCosts { fault_ns: 1, compression_ns: 2, disk_read_ns: 3 };
+        let adaptive = Split { resident: Resident::Adaptive(costs), ..split.clone() };
+        let outcome = Outcome { faults: 70, first_touch_faults: 40, evictions: 58, ..Outcome::default() };
+        let counts = TierCounts {
+            same_filled_faults: 1,
+            pool_faults: 20,
+            disk_faults: 9,
+            compressions: 50,
+            decompressions: 33,
+            write_backs: 13,
+            rejected: 2,
+            turned_away: 3,
+            peak_pool_pages: 7,
+        };
+        let report = TiersReport {
+            sweephand: TiersReport::header([("device", "hdd".into())]),
+            rows: [&split, &adaptive]
+                .map(|split| TiersRow::new(&described, split, &outcome, &counts, Some(1.5)))
+                .into(),
+            traces: vec![described],
+        };
+        let mut csv = Vec::new();
+        report.write(Format::Csv, &mut csv).unwrap();
+        assert_eq!(
+            String::from_utf8(csv).unwrap(),
+            "trace,policy,memory_pages,resident_pages,references,distinct_pages,faults,first_touch_faults,\
+             evictions,same_filled_faults,pool_faults,disk_faults,compressions,decompressions,write_backs,\
+             rejected,turned_away,peak_pool_pages,paging_seconds\n\
+             t,lru,20,12,100,40,70,40,58,1,20,9,50,33,13,2,3,7,1.500000\n\
+             t,lru,20,,100,40,70,40,58,1,20,9,50,33,13,2,3,7,1.500000\n"
+        );
+        let mut table = Vec::new();
+        report.write(Format::Table(()), &mut table).unwrap();
+        let table = String::from_utf8(table).unwrap();
+        assert!(table.contains("lru in 80.0 KiB (20 pages):\n"), "{table}");
+        for (line, resident) in table.lines().rev().zip(["adaptive", "60%"]) {
+            let cells: Vec<_> = line.split_whitespace().collect();
+            assert_eq!(cells, [resident, "70", "40", "21", "9", "18", "28.0", "KiB", "1.50"]);
+        }
+    }
+}
