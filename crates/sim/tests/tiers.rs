@@ -360,15 +360,15 @@ fn random_steps(random: &mut SplitMix64, length: usize, pages: u64, unmaps: bool
         let near = 1 + random.below(pages);
         let address = random.below(near);
         let number = numbers.iter().position(|known| *known == address);
-        if unmaps && number.is_some() && random.below(12) == 0 {
-            // What is unmapped keeps its number here as in a trace.
-            steps.push(Step::Unmap(number.unwrap() as u32));
-        } else {
-            steps.push(Step::Reference(number.unwrap_or_else(|| {
+        // What is unmapped keeps its number here as in a trace.
+        let unmapped = number.filter(|_| unmaps && random.below(12) == 0);
+        steps.push(match unmapped {
+            Some(number) => Step::Unmap(number as u32),
+            None => Step::Reference(number.unwrap_or_else(|| {
                 numbers.push(address);
                 numbers.len() - 1
-            }) as u32));
-        }
+            }) as u32),
+        });
     }
     steps
 }

@@ -28,7 +28,10 @@ impl TierKind {
 
     /// Whether the pool has a page of a class compressed. zram keeps pages of the huge class whole.
     pub(super) fn compresses(self, class: SizeClass) -> bool {
-        !class.is_empty() && !(matches!(self, Self::Zram { .. }) && class.is_huge())
+        match self {
+            Self::Zswap { .. } => !class.is_empty(),
+            Self::Zram { .. } => !class.is_empty() && !class.is_huge(),
+        }
     }
 
     /// Whether pages whose words are all equal count in the pool: they take a place of zram's
