@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `accessed` | which pages the processor has used: accessed bits, by a BPF program |
 //! | `space` | an address space: the entries of its pages, advice about them |
+//! | `maps` | the mappings of a process, with their names |
 //! | `family` | a process and those that it has started: threads, memory, faults, user time |
 //! | `cgroup` | a memory cgroup around processes: its limit, and what the kernel counts in it |
 //! | `usage` | what a program that has ended has used, and what a thread has |
@@ -13,6 +14,7 @@
 pub mod accessed;
 pub mod cgroup;
 pub mod family;
+pub mod maps;
 pub mod space;
 pub mod usage;
 

@@ -1,5 +1,6 @@
 //! The address space of a process, seen and advised from outside.
 
+use crate::maps::{Mapping, mapping_of, mappings};
 use rustix::fd::{AsRawFd, OwnedFd};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use std::collections::BTreeSet;
@@ -69,8 +70,8 @@ pub struct Space {
     pub thread: u32,
     descriptor: OwnedFd,
     pagemap: File,
-    /// Where mappings begin, as far as they have been looked up, in pages.
-    mappings: Vec<Range<u64>>,
+    /// The mappings when they were last looked up.
+    mappings: Vec<Mapping>,
 }
 
 impl Space {
@@ -205,15 +206,9 @@ impl Space {
 
     /// The mapping that a page is in, by the page that it begins with. 0: none is known.
     pub fn mapping(&mut self, number: u64) -> u64 {
-        let find = |mappings: &[Range<u64>]| {
-            let after = mappings.partition_point(|range| range.start <= number);
-            let before = after.checked_sub(1).map(|index| mappings[index].clone());
-            before.filter(|range| range.contains(&number)).map(|range| range.start)
-        };
+        let find = |mappings: &[Mapping]| mapping_of(mappings, number).map(|mapping| mapping.pages.start);
         find(&self.mappings).unwrap_or_else(|| {
-            let text = fs::read_to_string(format!("/proc/{}/task/{}/maps", self.process, self.thread))
-                .unwrap_or_default();
-            self.mappings = text.lines().filter_map(mapping_of).collect();
+            self.mappings = mappings(self.process, self.thread).unwrap_or_default();
             find(&self.mappings).unwrap_or_default()
         })
     }
@@ -229,13 +224,6 @@ fn read_at(file: &File, bytes: &mut [u8], at: u64) -> usize {
         }
     }
     read
-}
-
-/// The pages of a line of `/proc/PID/maps`.
-fn mapping_of(line: &str) -> Option<Range<u64>> {
-    let (start, end) = line.split_whitespace().next()?.split_once('-')?;
-    let page = |text| u64::from_str_radix(text, 16).ok().map(|address| address / PAGE_BYTES);
-    Some(page(start)?..page(end)?)
 }
 
 /// Sorted numbers as ranges, which may also have numbers between that are not among them: at most

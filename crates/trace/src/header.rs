@@ -1,6 +1,7 @@
 //! The header of a trace: where the trace comes from ([`Metadata`]) and what it contains
 //! ([`Totals`]).
 
+use crate::contents::Contents;
 use crate::places::Places;
 use crate::tenants::Tenants;
 use serde::{Deserialize, Serialize};
@@ -99,6 +100,9 @@ pub struct Metadata {
     /// Where in the program its objects were made, if the recorder said so.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub places: Option<Places>,
+    /// What its pages contained, if the recorder looked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub contents: Option<Contents>,
     /// Whose the pages are, if the trace was made of a log that says so.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tenants: Option<Tenants>,
@@ -286,6 +290,7 @@ impl Default for Metadata {
             windows: Vec::new(),
             largest_child: None,
             places: None,
+            contents: None,
             tenants: None,
             whole_objects: false,
             times: None,

@@ -7,7 +7,7 @@
 
 use std::cell::RefCell;
 use std::fs::File;
-use std::io::{Read, Seek, Write};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ use crate::reduce::Reducer;
 #[cfg(feature = "parquet")]
 use crate::source::Plain;
 use crate::source::Source as Members;
-use crate::{EndTotals, Error, Header, Metadata, Sink, Trace, Writer};
+use crate::{EndTotals, Error, Header, Metadata, Sink, Trace, TraceSink};
 use crate::{blkparse, champsim, drmemtrace, fio, irim, lackey, msr, oracle_general, pgtr, spc, text};
 
 /// A format that is converted.
@@ -92,10 +92,10 @@ pub struct ImportOptions {
 }
 
 /// Reads `reader`, of any format, into `writer`, and fills in the writer's metadata. Hand what it
-/// returns to [`Writer::finish`]. `progress` is called now and then.
-pub fn import<W: Write + Seek>(
+/// returns to [`Writer::finish`](crate::Writer::finish). `progress` is called now and then.
+pub fn import(
     reader: impl Read,
-    writer: &mut Writer<W>,
+    writer: &mut impl TraceSink,
     options: &ImportOptions,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<EndTotals, Error> {
@@ -240,9 +240,9 @@ impl<'a> Input<'a> {
         }
     }
 
-    pub(crate) fn import<W: Write + Seek>(
+    pub(crate) fn import(
         self,
-        writer: &mut Writer<W>,
+        writer: &mut impl TraceSink,
         options: &ImportOptions,
         progress: &mut dyn FnMut(Progress),
     ) -> Result<EndTotals, Error> {
@@ -367,9 +367,9 @@ const KEPT_WHOLE: &str =
 ///
 /// # Errors
 /// What reading and writing say.
-pub fn import_trace<W: Write + Seek>(
+pub fn import_trace(
     trace: &Trace,
-    writer: &mut Writer<W>,
+    writer: &mut impl TraceSink,
     window: u64,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<EndTotals, Error> {

@@ -190,7 +190,7 @@ impl Irim {
             records: header.totals.records,
             source_checksum: header.checksum,
             // A string has no objects, so it has no use for the places where they were made.
-            metadata: Metadata { places: None, ..header.metadata.clone() },
+            metadata: Metadata { places: None, contents: None, ..header.metadata.clone() },
         })
     }
 

@@ -8,6 +8,7 @@
 //! - [`generate`] makes reference strings. [`reduce`] makes them shorter.
 //! - [`sample`] keeps only the references to pages with a small hash.
 //! - [`irim`] keeps only the moments at which the use of a page changes.
+//! - [`contents`] says what the pages of a program contained, as its recorder sampled it.
 //! - [`mod@merge`] merges a stream of accesses into a program's references.
 //!
 //! [`format`](mod@format) describes our format.
@@ -42,6 +43,7 @@ mod codec;
 pub mod columns;
 mod compression;
 mod content;
+pub mod contents;
 mod disks;
 pub mod drmemtrace;
 mod error;
@@ -108,7 +110,7 @@ pub use record::{AllocKind, Event, MAX_PAGES, PackedReference};
 pub use sample::{PageSample, Repeats, SampleWriter, written_pages};
 pub use shown::{in_shell, shown};
 pub use virtual_time::VirtualTime;
-pub use writer::{EndTotals, Sink, Writer};
+pub use writer::{EndTotals, Sink, TraceSink, Writer};
 
 /// The examples of README.md, which `cargo test --doc` compiles and runs.
 #[cfg(doctest)]

@@ -5,6 +5,9 @@ use crate::{AllocKind, Chunk, Error, Event, Trace};
 use std::collections::HashMap;
 use std::ops::{Range, RangeInclusive};
 
+/// What a page belongs to that is in no object.
+pub const NO_OBJECT: &str = "no object: stack, globals, small blocks";
+
 /// An object of the program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Object {

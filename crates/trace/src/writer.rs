@@ -56,6 +56,12 @@ pub trait Sink {
     fn remap(&mut self, from: u64, to: u64, pages: u64) -> Result<(), Error>;
 }
 
+/// A sink that becomes a trace, which says where it comes from.
+pub trait TraceSink: Sink {
+    /// Where the trace comes from; can be filled in until the end.
+    fn metadata_mut(&mut self) -> &mut Metadata;
+}
+
 /// What only the source of a trace knows; `None` takes the writer's own count.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EndTotals {
@@ -467,6 +473,12 @@ impl<W: Write + Seek> fmt::Debug for Writer<W> {
             .field("records", &self.records())
             .field("pages", &self.pages.ids())
             .finish_non_exhaustive()
+    }
+}
+
+impl<W: Write + Seek> TraceSink for Writer<W> {
+    fn metadata_mut(&mut self) -> &mut Metadata {
+        Writer::metadata_mut(self)
     }
 }
 

@@ -2,12 +2,11 @@
 
 use super::found::UsedPage;
 use super::mask::count;
-use std::fs;
 use std::mem::take;
 use std::ops::Range;
 use std::time::{Duration, Instant};
-use sweephand_pager_interface::memory::PAGE_BYTES;
 use sweephand_process::accessed::{Mask, TABLE_PAGES};
+use sweephand_process::maps;
 
 /// Reading the mappings takes at most one part in this many of the time.
 const READING_PART: u32 = 200;
@@ -70,9 +69,10 @@ impl Mappings {
             return;
         }
         // Of a process that has just ended, the old ones are as good.
-        let Ok(text) = fs::read_to_string(format!("/proc/{}/maps", self.process)) else { return };
-        if !text.is_empty() {
-            self.all = text.lines().filter_map(parse).collect();
+        let Ok(all) = maps::mappings(self.process, self.process) else { return };
+        if !all.is_empty() {
+            let of_line = |maps::Mapping { pages, name }| Mapping { pages, name, ..Mapping::default() };
+            self.all = all.into_iter().map(of_line).collect();
         }
         self.read = Some(now);
         self.took = now.elapsed();
@@ -139,26 +139,15 @@ fn part(mask: &Mask, range: Range<usize>) -> Mask {
     })
 }
 
-/// A line of `/proc/PID/maps`: addresses, rights, offset, device, inode, name.
-fn parse(line: &str) -> Option<Mapping> {
-    let mut words = line.splitn(6, ' ');
-    let (start, end) = words.next()?.split_once('-')?;
-    let page = |text| u64::from_str_radix(text, 16).ok().map(|address| address / PAGE_BYTES);
-    let name = words.nth(4).unwrap_or_default().trim().to_string();
-    Some(Mapping { pages: page(start)?..page(end)?, name, ..Mapping::default() })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn lines_are_taken_apart() {
-        let file = parse("7f1000-7f3000 r-xp 00001000 fe:01 12    /usr/lib/a b.so (deleted)").unwrap();
-        assert_eq!((file.pages.clone(), file.name.as_str()), (0x7f1..0x7f3, "/usr/lib/a b.so (deleted)"));
-        let anonymous = parse("7f1000-7f3000 rw-p 00000000 00:00 0 ").unwrap();
-        assert!(file.is_file() && !anonymous.is_file() && anonymous.name.is_empty());
-        assert_eq!(parse("1000-2000 rw-p 00000000 00:00 0     [heap]").unwrap().name, "[heap]");
+    fn what_has_a_path_is_a_file() {
+        let named = |name: &str| Mapping { name: name.to_string(), ..Mapping::default() };
+        let names = ["/usr/lib/a b.so (deleted)", "", "[heap]"];
+        assert_eq!(names.map(|name| named(name).is_file()), [true, false, false]);
     }
 
     #[test]
