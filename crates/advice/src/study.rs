@@ -12,6 +12,7 @@ use rayon::join;
 use serde_json::Value;
 use sweephand_policy::registry::Spec;
 use sweephand_sim::{LruStack, MemorySize, SweepError};
+use sweephand_trace::contents::Contents;
 use sweephand_trace::picture::{Part, Picture};
 use sweephand_trace::{Chunk, Error, Interrupt, Trace};
 
@@ -41,6 +42,8 @@ pub struct Study {
     pub over_time: OverTime,
     /// Predicted seconds on each device that was asked for; see [`DeviceSeconds::of`].
     pub seconds: Vec<DeviceSeconds>,
+    /// What the pages contained, if the trace says so.
+    pub contents: Option<Contents>,
 }
 
 /// How many references found their page at which depth of the LRU stack.
@@ -80,7 +83,8 @@ impl Study {
         let picture = pictures(trace, &mut objects)?;
         progress(1.0);
         let (distances, seconds) = (distances?, Vec::new());
-        Ok(Self { curves, distances, picture, objects, advice, over_time, seconds })
+        let contents = trace.header().metadata.contents.clone();
+        Ok(Self { curves, distances, picture, objects, advice, over_time, seconds, contents })
     }
 
     /// The tables of the report, for programs: faults by line, by object, the advice, and the

@@ -1,6 +1,8 @@
 //! `sweephand info`: the contents of a trace, with a picture of page against time, or those of an
 //! IRIM string.
 
+mod contents;
+
 use crate::progress;
 use anyhow::Context;
 use serde_json::json;
@@ -68,6 +70,12 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
             if !trace.header().metadata.whole_objects {
                 let picture = Picture::of(&trace, COLUMNS, ROWS)?;
                 write_objects(&mut out, &report)?;
+                trace
+                    .header()
+                    .metadata
+                    .contents
+                    .as_ref()
+                    .map_or(Ok(()), |of| contents::write(&mut out, of))?;
                 write_picture(&mut out, trace.header(), &picture)?;
             }
         }

@@ -19,7 +19,8 @@ use sweephand_advice::{
     StudiedPlace, Study, WORTH_IT, percent,
 };
 use sweephand_results::{PolicyListing, bytes, grouped};
-use sweephand_trace::objects::Object;
+use sweephand_trace::contents::{AGES, Contents, SampledPages};
+use sweephand_trace::objects::{NO_OBJECT, Object};
 use sweephand_trace::picture::Picture;
 
 const TEMPLATE: &str = include_str!("html/report.html");
@@ -38,8 +39,6 @@ const LEAST_BOX: f64 = 0.002;
 const MOST_LEVELS: usize = 60;
 /// The height of a box, in pixels.
 const BOX_HEIGHT: usize = 22;
-/// What a page belongs to that is in no object.
-const NO_OBJECT: &str = "no object: stack, globals, small blocks";
 
 /// A report on one or more traces, as an HTML file.
 #[derive(Clone, Debug)]
@@ -81,6 +80,8 @@ struct Section {
     tables: Vec<FaultTable>,
     /// Predicted seconds, a table for each device.
     seconds: Vec<SecondsTable>,
+    /// What pages contain, if the trace says so.
+    contents: Option<ContentsTable>,
     /// What could be done about single objects.
     advice: Vec<String>,
     /// The faults of the first policy of the tables by call stack.
@@ -137,6 +138,26 @@ struct SecondsTable {
     columns: Vec<String>,
     /// The memory size, and for each column seconds and how many times as long as with all memory.
     rows: Vec<(String, Vec<(String, String)>)>,
+}
+
+/// What pages contain, by object, and by their last use.
+#[derive(Serialize)]
+struct ContentsTable {
+    facts: String,
+    objects: Vec<ContentsRow>,
+    ages: Vec<ContentsRow>,
+}
+
+/// The pages of an object or of an age, as text.
+#[derive(Serialize)]
+struct ContentsRow {
+    name: Name,
+    pages: String,
+    zero: String,
+    same_filled: String,
+    lz4: String,
+    zstd: String,
+    incompressible: String,
 }
 
 /// The boxes of a flame graph.
@@ -286,6 +307,7 @@ fn section(study: &Study) -> Section {
         parts: with_pictures.into_iter().map(part).collect(),
         tables: fault_tables(study),
         seconds: study.seconds.iter().map(|of| seconds_table(study, of)).collect(),
+        contents: study.contents.as_ref().filter(|of| of.sampled().pages > 0).map(contents_table),
         advice: study.advice.iter().map(|advice| advice.text.clone()).collect(),
         flame: flame_graph(study),
         over_time: over_time(study),
@@ -299,6 +321,30 @@ fn section(study: &Study) -> Section {
             )
         }),
         origin: format!("{}, checksum {}, {} records", trace.trace, trace.checksum, grouped(trace.records)),
+    }
+}
+
+fn contents_table(contents: &Contents) -> ContentsTable {
+    let (all, moments) = (contents.sampled(), contents.moments);
+    let row = |name: String, sampled: &SampledPages| {
+        let share = |pages| format!("{:.1}%", 100.0 * sampled.share(pages));
+        let ratio = |ratio: Option<f64>| ratio.map_or(String::new(), |ratio| format!("{ratio:.2}"));
+        ContentsRow {
+            name: name.into(),
+            pages: grouped(sampled.pages),
+            zero: share(sampled.zero),
+            same_filled: share(sampled.same_filled),
+            lz4: ratio(sampled.lz4_ratio()),
+            zstd: ratio(sampled.zstd_ratio()),
+            incompressible: share(sampled.incompressible),
+        }
+    };
+    let objects = contents.objects.iter().map(|object| row(object.name.clone(), &object.sampled));
+    let ages = AGES.iter().zip(&contents.ages).filter(|(_, sampled)| sampled.pages > 0);
+    ContentsTable {
+        facts: format!("{} pages, read at {moments} moments of the run", grouped(all.pages)),
+        objects: objects.chain([row("all".to_owned(), &all)]).collect(),
+        ages: ages.map(|(age, sampled)| row((*age).to_owned(), sampled)).collect(),
     }
 }
 
