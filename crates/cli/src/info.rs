@@ -75,7 +75,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
                     .metadata
                     .contents
                     .as_ref()
-                    .map_or(Ok(()), |of| contents::write(&mut out, of))?;
+                    .map_or(Ok(()), |of| contents::write(&mut out, of, args.objects))?;
                 write_picture(&mut out, trace.header(), &picture)?;
             }
         }

@@ -339,10 +339,15 @@ fn contents_table(contents: &Contents) -> ContentsTable {
             incompressible: share(sampled.incompressible),
         }
     };
-    let objects = contents.objects.iter().map(|object| row(object.name.clone(), &object.sampled));
+    let objects = contents.objects.iter().take(FIRST_ROWS);
+    let objects = objects.map(|object| row(object.name.clone(), &object.sampled));
     let ages = AGES.iter().zip(&contents.ages).filter(|(_, sampled)| sampled.pages > 0);
     ContentsTable {
-        facts: format!("{} pages, read at {moments} moments of the run", grouped(all.pages)),
+        facts: format!(
+            "{} pages of {} objects, read at {moments} moments of the run",
+            grouped(all.pages),
+            contents.objects.len()
+        ),
         objects: objects.chain([row("all".to_owned(), &all)]).collect(),
         ages: ages.map(|(age, sampled)| row((*age).to_owned(), sampled)).collect(),
     }

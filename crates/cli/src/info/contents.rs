@@ -5,8 +5,8 @@ use sweephand_results::grouped;
 use sweephand_trace::contents::{AGES, Contents, SampledPages};
 use sweephand_trace::shown;
 
-/// Prints a table by object, and one by age.
-pub(super) fn write(out: &mut impl Write, contents: &Contents) -> io::Result<()> {
+/// Prints a table by object, which has at most so many of them, and one by age.
+pub(super) fn write(out: &mut impl Write, contents: &Contents, most_objects: usize) -> io::Result<()> {
     let sampled = contents.sampled();
     let unread = match contents.unread_pages {
         0 => String::new(),
@@ -22,8 +22,16 @@ pub(super) fn write(out: &mut impl Write, contents: &Contents) -> io::Result<()>
         return Ok(());
     }
     heading(out, "object")?;
-    contents.objects.iter().try_for_each(|object| row(out, &object.sampled, &shown(&object.name)))?;
-    row(out, &sampled, "all")?;
+    let mut objects = contents.objects.iter();
+    objects
+        .by_ref()
+        .take(most_objects)
+        .try_for_each(|object| row(out, &object.sampled, &shown(&object.name)))?;
+    let all = match objects.len() {
+        0 => "all".to_owned(),
+        more => format!("all, with {more} that have fewer pages"),
+    };
+    row(out, &sampled, &all)?;
     writeln!(out)?;
     heading(out, "last use")?;
     let ages = AGES.iter().zip(&contents.ages).filter(|(_, sampled)| sampled.pages > 0);
@@ -68,7 +76,7 @@ mod tests {
         let objects = vec![ObjectContents { name: "[heap]".to_owned(), sampled }];
         let told = |contents: &Contents| {
             let mut out = Vec::new();
-            write(&mut out, contents).unwrap();
+            write(&mut out, contents, 10).unwrap();
             String::from_utf8(out).unwrap()
         };
         let contents = Contents { moments: 1, unread_pages: 3, objects, ages };
