@@ -43,9 +43,10 @@ pub(crate) fn run(args: Args, home: &Home) -> anyhow::Result<ExitCode> {
     let Ok(MemorySize::Bytes(min_object_bytes)) = args.min_object.parse() else {
         bail!("--min-object {}: write bytes as in 40KiB, at least 1B", args.min_object);
     };
-    let Args { command, output, children, anonymous, window, quiet, .. } = args;
+    let Args { command, output, children, anonymous, window, quiet, no_contents, .. } = args;
     let window = window.unwrap_or(DEFAULT_WINDOW);
-    let options = Options { command, output, children, anonymous, min_object_bytes, window };
+    let contents = !no_contents;
+    let options = Options { command, output, children, anonymous, min_object_bytes, window, contents };
     let (traces, status) = record(&options, None, quiet)?;
     if !quiet {
         summarise(traces);

@@ -38,6 +38,10 @@ pub(crate) struct Args {
     /// Trace to write: each page once for each epoch in which it was used
     #[arg(short, long, value_name = "FILE.swt")]
     output: Option<PathBuf>,
+    /// Do not read pages now and then to see how well they compress. Only sizes are kept in the
+    /// trace, and no contents (`info` shows them)
+    #[arg(long, requires = "output")]
+    no_contents: bool,
     /// Print a line of JSON for each epoch, and for whatever else happens
     #[arg(long)]
     json: bool,
@@ -216,6 +220,9 @@ fn watch(args: &Args, home: &Home, pid: u32, signals: &OwnedFd, is_ours: bool) -
         let (started, pipe) = Keeper::start(home, path, &named_by(&args.command))?;
         let sender = TraceSender::begin(pipe, &name_of(pid), &command).context(KEEPER_LOST)?;
         (keeper, trace) = (Some(started), Some(sender));
+        if !args.no_contents {
+            watching.sample_contents();
+        }
     }
     let mut show: Box<dyn Show> = if args.json {
         Box::new(json::Lines::begin(&watching, pid, &name_of(pid), &args.how.options())?)

@@ -4,7 +4,8 @@
 //! The recorder is a Valgrind tool. Its sources are data of `sweephand-recorder`; [`record`] builds
 //! it into the user's cache directory on first use (`tool`). It sends streams through pipes, and
 //! what is read there goes straight into traces (`streams`). Children that are not recorded are
-//! watched in `/proc` (`children`).
+//! watched in `/proc` (`children`). What the pages of a recorded
+//! program contain is read from outside, too, while its stream is read (`contents`).
 //!
 //! ```text
 //!   record() ── valgrind --tool=sweephand ─▶ program
@@ -15,6 +16,7 @@
 #![deny(unsafe_op_in_unsafe_fn)]
 
 mod children;
+mod contents;
 mod error;
 mod recording;
 mod streams;

@@ -39,6 +39,9 @@ pub struct Options {
     pub anonymous: bool,
     /// The window that the references are reduced with; 0 keeps every reference.
     pub window: u16,
+    /// Whether pages are sampled, and the trace says what they contained: counts, and no byte of
+    /// them.
+    pub contents: bool,
 }
 
 impl Options {
@@ -51,6 +54,7 @@ impl Options {
             anonymous: false,
             min_object_bytes: DEFAULT_MIN_OBJECT_BYTES,
             window: DEFAULT_WINDOW,
+            contents: true,
         }
     }
 }
@@ -103,7 +107,7 @@ pub fn record(
     signals.pass_on(&child);
     let watch = (!options.children).then(|| Watch::start(child.id()));
     let progress = Arc::new(move |done| tell(Event::Progress(done)));
-    let received = streams::receive(&socket, progress, |begin| place.open(begin));
+    let received = streams::receive(&socket, progress, options.contents, |begin| place.open(begin));
     if received.is_err() {
         let _ = child.kill();
     }

@@ -4,6 +4,7 @@
 //! `recorder/follow.c` is the other end: it says over a socket that a stream begins, and gives the
 //! pipe to read it from.
 
+use crate::contents::Sampled;
 use crate::error::{RecordError, system};
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
 use rustix::process::{Pid, Signal, kill_process};
@@ -67,11 +68,12 @@ pub(crate) struct Received {
     pub(crate) lost: HashMap<i32, PathBuf>,
 }
 
-/// Takes what comes over the socket until every recorded process is gone. `open` says where the
-/// trace of a program goes.
+/// Takes what comes over the socket until every recorded process is gone. `contents`: pages are
+/// sampled. `open` says where the trace of a program goes.
 pub(crate) fn receive(
     socket: &OwnedFd,
     progress: Arc<dyn Fn(Progress) + Send + Sync>,
+    contents: bool,
     mut open: impl FnMut(&Begin) -> Result<(PathBuf, Output), RecordError>,
 ) -> Result<Received, RecordError> {
     let meter = Meter { progress, sum: Arc::default() };
@@ -83,7 +85,7 @@ pub(crate) fn receive(
             (Message::Begin(begin), Some(stream)) => {
                 let (path, out) = open(&begin)?;
                 let (meter, pid) = (meter.clone(), begin.pid);
-                let thread = thread::spawn(move || trace_of(stream, out, pid, meter));
+                let thread = thread::spawn(move || trace_of(stream, out, pid, contents, meter));
                 streams.push((begin, path, thread));
             }
             (Message::Begin(_), None) => {
@@ -160,6 +162,7 @@ fn trace_of(
     stream: OwnedFd,
     out: Output,
     pid: i32,
+    contents: bool,
     meter: Meter,
 ) -> Result<(Writer<Output>, EndTotals), Error> {
     /// So that the recorder need not wait for us at every turn.
@@ -172,14 +175,15 @@ fn trace_of(
         tolerate_missing_end: true,
         ..ImportOptions::default()
     };
-    let mut writer = Writer::new(out, Metadata::default())?;
+    let process = contents.then_some(pid.cast_unsigned());
+    let mut sampled = Sampled::of(Writer::new(out, Metadata::default())?, process);
     let mut before = Progress::default();
-    let imported = import(File::from(stream), &mut writer, &options, &mut |done| {
+    let imported = import(File::from(stream), &mut sampled, &options, &mut |done| {
         meter.add(&before, &done);
         before = done;
     });
     match imported {
-        Ok(end) => Ok((writer, end)),
+        Ok(end) => Ok((sampled.finish(), end)),
         Err(error) => {
             // Nobody reads its stream any more: what it goes on doing is not recorded.
             if let Some(pid) = Pid::from_raw(pid) {

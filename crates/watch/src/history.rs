@@ -132,6 +132,12 @@ impl History {
         first_uses
     }
 
+    /// The epoch in which a page of the sample was used last.
+    pub fn last_use(&self, page: u64) -> Option<u64> {
+        let last = self.last.get(&(page / BLOCK_PAGES))?[(page % BLOCK_PAGES) as usize];
+        (last != NEVER).then_some(last.into())
+    }
+
     /// The contents of pages are gone: their next use is a first one.
     pub fn forget(&mut self, pages: Range<u64>) {
         let blocks = pages.start / BLOCK_PAGES..pages.end.div_ceil(BLOCK_PAGES);

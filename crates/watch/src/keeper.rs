@@ -117,6 +117,10 @@ impl<'a> Keeping<'a> {
                 self.epoch_ended(ns)
             }
             Message::EpochEnded { ns } => self.epoch_ended(ns),
+            Message::Contents(contents) => {
+                self.writer.metadata_mut().contents = Some(contents);
+                Ok(())
+            }
             Message::Note(words) => {
                 self.writer.metadata_mut().notes.push(words);
                 Ok(())
@@ -217,7 +221,12 @@ mod tests {
     use super::*;
     use crate::TraceSender;
     use sweephand_checks::trying;
+    use sweephand_trace::contents::{AGES, Contents, SampledPages};
     use sweephand_trace::{Chunk, Trace};
+
+    fn contents(moments: u64) -> Contents {
+        Contents { moments, ages: vec![SampledPages::default(); AGES.len()], ..Contents::default() }
+    }
 
     fn stream() -> Vec<u8> {
         let mut bytes = Vec::new();
@@ -229,6 +238,8 @@ mod tests {
         sender.dropped(&(256..258)).unwrap();
         sender.epoch(&[page(256), page(400)], 4, 2_000).unwrap();
         sender.note("a note").unwrap();
+        sender.contents(contents(2)).unwrap();
+        sender.contents(contents(3)).unwrap();
         sender.end("the time was over", true).unwrap();
         bytes
     }
@@ -262,6 +273,7 @@ mod tests {
         let (totals, metadata) = (&trace.header().totals, &trace.header().metadata);
         assert_eq!((totals.distinct_pages, totals.page_ids, totals.instructions), (4, 4, None));
         assert_eq!((metadata.program.as_str(), metadata.notes.len()), ("prog", 1));
+        assert_eq!(metadata.contents, Some(contents(3)), "the last one counts");
         assert_eq!(
             metadata.epochs,
             Some(Epochs { epochs: 2, longest_ns: 2_000, largest_pages: 3, ordered: false, one_page_in: 4 })

@@ -16,6 +16,7 @@ mod keeper;
 mod live;
 mod look;
 mod message;
+mod objects;
 mod pace;
 mod watching;
 

@@ -2,9 +2,11 @@
 
 use crate::TraceSender;
 use crate::look::UsedPage;
+use crate::objects::{mapping_name, object_of};
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::ops::Range;
+use sweephand_contents::{LastUses, Sampler};
 use sweephand_pager_interface::memory::PAGE_BYTES;
 use sweephand_pager_interface::recording::{Item, LEAST_OBJECT_BYTES};
 
@@ -17,15 +19,38 @@ pub struct LiveTrace<W: Write> {
     sender: TraceSender<W>,
     /// Touches that have not been sent yet.
     touched: Vec<UsedPage>,
-    /// Mappings that are objects: the first page of each, and how many they are.
+    /// Mappings that are objects, by address, with their bytes.
     objects: BTreeMap<u64, u64>,
     records: u64,
+    /// What pages contain, if the trace says so.
+    contents: Option<LiveContents>,
+}
+
+/// The sampler of a process, and the pages that it may read.
+#[derive(Debug)]
+struct LiveContents {
+    process: u32,
+    sampler: Sampler,
+    uses: LastUses,
+}
+
+impl LiveContents {
+    fn of(process: u32) -> Option<Self> {
+        let sampler = Sampler::of(process, Sampler::USUAL_SHARE).ok()?;
+        Some(Self { process, sampler, uses: LastUses::default() })
+    }
 }
 
 impl<W: Write> LiveTrace<W> {
     /// Nothing has been recorded yet.
     pub fn new(sender: TraceSender<W>) -> Self {
-        Self { sender, touched: Vec::new(), objects: BTreeMap::new(), records: 0 }
+        Self { sender, touched: Vec::new(), objects: BTreeMap::new(), records: 0, contents: None }
+    }
+
+    /// From now on, the trace says what the pages of this process contain, which is the recorded
+    /// one.
+    pub fn sample_contents(&mut self, process: u32) {
+        self.contents = LiveContents::of(process);
     }
 
     /// Touches so far, of the program that the process is now.
@@ -38,6 +63,7 @@ impl<W: Write> LiveTrace<W> {
         self.touched.clear();
         self.objects.clear();
         self.records = 0;
+        self.contents = self.contents.take().and_then(|contents| LiveContents::of(contents.process));
         self.sender.restart(program, command)
     }
 
@@ -48,6 +74,14 @@ impl<W: Write> LiveTrace<W> {
                 Item::Touched { page, write } => {
                     self.touched.push(UsedPage { number: page, dirty: write });
                     self.records += 1;
+                    if let Some(LiveContents { uses, .. }) = &mut self.contents {
+                        uses.used(page, self.records);
+                    }
+                }
+                Item::Kept { page, at } => {
+                    if let Some(LiveContents { uses, .. }) = &mut self.contents {
+                        uses.kept_at(page, at);
+                    }
                 }
                 item => {
                     self.send_touched()?;
@@ -56,6 +90,26 @@ impl<W: Write> LiveTrace<W> {
             }
         }
         self.send_touched()
+    }
+
+    /// Tells the trace what pages contain, if that is wanted and it is time to look.
+    pub fn look_at_contents(&mut self) -> io::Result<()> {
+        let Some(LiveContents { sampler, uses, .. }) = &mut self.contents else { return Ok(()) };
+        let objects = &self.objects;
+        let choose = |pages, moment| uses.choose(pages, moment);
+        if sampler.look_if_due(choose, |page| object_of(objects, page * PAGE_BYTES))
+            && let Some(contents) = sampler.contents(|address| mapping_name(objects, address))
+        {
+            self.sender.contents(contents)?;
+        }
+        Ok(())
+    }
+
+    /// The contents of pages are gone, or are elsewhere.
+    fn forget(&mut self, pages: &Range<u64>) {
+        if let Some(LiveContents { uses, .. }) = &mut self.contents {
+            uses.forget(pages.clone());
+        }
     }
 
     fn send_touched(&mut self) -> io::Result<()> {
@@ -68,14 +122,19 @@ impl<W: Write> LiveTrace<W> {
 
     fn tell(&mut self, item: Item) -> io::Result<()> {
         match item {
-            Item::Touched { .. } => Ok(()),
+            Item::Touched { .. } | Item::Kept { .. } => Ok(()),
             Item::EpochEnded { ns } => self.sender.epoch_ended(ns),
-            Item::Dropped { page, pages } => self.sender.dropped(&range(page, pages)),
+            Item::Dropped { page, pages } => {
+                self.forget(&range(page, pages));
+                self.sender.dropped(&range(page, pages))
+            }
             Item::Unmapped { page, pages } => {
+                self.forget(&range(page, pages));
                 self.end_objects(range(page, pages))?;
                 self.sender.dropped(&range(page, pages))
             }
             Item::Moved { from, to, pages } => {
+                self.forget(&range(from, pages));
                 let moved = self.end_objects(range(from, pages))?;
                 self.end_objects(range(to, pages))?;
                 self.sender.moved(from, to, pages)?;
@@ -87,18 +146,21 @@ impl<W: Write> LiveTrace<W> {
     }
 
     fn begin_object(&mut self, page: u64, pages: u64) -> io::Result<()> {
-        self.objects.insert(page, pages);
-        self.sender.mapped(page.saturating_mul(PAGE_BYTES), pages.saturating_mul(PAGE_BYTES))
+        let (address, bytes) = (page.saturating_mul(PAGE_BYTES), pages.saturating_mul(PAGE_BYTES));
+        self.objects.insert(address, bytes);
+        self.sender.mapped(address, bytes)
     }
 
-    /// Ends the objects that begin in a range. Returns them.
+    /// Ends the objects that begin in a range of pages. Returns their pages.
     fn end_objects(&mut self, range: Range<u64>) -> io::Result<Vec<(u64, u64)>> {
-        let ended: Vec<(u64, u64)> = self.objects.range(range).map(|(&page, &pages)| (page, pages)).collect();
-        for (page, _) in &ended {
-            self.objects.remove(page);
-            self.sender.unmapped(page.saturating_mul(PAGE_BYTES))?;
+        let addresses = range.start.saturating_mul(PAGE_BYTES)..range.end.saturating_mul(PAGE_BYTES);
+        let ended: Vec<(u64, u64)> =
+            self.objects.range(addresses).map(|(&address, &bytes)| (address, bytes)).collect();
+        for (address, _) in &ended {
+            self.objects.remove(address);
+            self.sender.unmapped(*address)?;
         }
-        Ok(ended)
+        Ok(ended.into_iter().map(|(address, bytes)| (address / PAGE_BYTES, bytes / PAGE_BYTES)).collect())
     }
 
     /// The recording is over. How, if there is something to say, and whether the program has ended.

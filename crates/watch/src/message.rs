@@ -8,6 +8,7 @@ use crate::look::UsedPage;
 use serde::{Deserialize, Serialize};
 use std::io::{self, BufRead, Read, Write};
 use std::ops::Range;
+use sweephand_trace::contents::Contents;
 
 /// A message.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -32,6 +33,8 @@ pub(crate) enum Message {
     EpochEnded { ns: u64 },
     /// Pages were moved.
     Moved { from: u64, to: u64, pages: u64 },
+    /// What pages contained so far. The last one is kept.
+    Contents(Contents),
     /// Something that a reader of the trace should know.
     Note(String),
     /// The watch is over. How, if there is something to say, and whether the program has ended.
@@ -107,6 +110,11 @@ impl<W: Write> TraceSender<W> {
     /// Pages were moved: page numbers.
     pub fn moved(&mut self, from: u64, to: u64, pages: u64) -> io::Result<()> {
         self.send(&Message::Moved { from, to, pages })
+    }
+
+    /// What pages contained so far.
+    pub fn contents(&mut self, contents: Contents) -> io::Result<()> {
+        self.send(&Message::Contents(contents))
     }
 
     /// Something that a reader of the trace should know.

@@ -1,16 +1,20 @@
 //! A watch: looks at a process once a period, and takes in what it finds.
 
 use crate::look::{Look, Mapping, Observer, Price, Sample, Seen, WatchError};
+use crate::objects::{mapping_name, object_of};
 use crate::{History, Pace, TraceSender};
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::mem::take;
 use std::time::{Duration, Instant};
+use sweephand_contents::{Candidate, Sampler};
 use sweephand_pager_interface::memory::PAGE_BYTES;
 use sweephand_pager_interface::recording::LEAST_OBJECT_BYTES;
 
 /// The longest time for which a sample is tried before the first epoch.
 const LONGEST_TRIAL: Duration = Duration::from_secs(1);
+/// At most one part in this many of the overhead is spent on what pages contain.
+const CONTENTS_PART: f64 = 4.0;
 
 /// How to watch.
 #[derive(Clone, Copy, Debug)]
@@ -40,6 +44,8 @@ pub struct Watching {
     children: Vec<u32>,
     /// Mappings that the trace knows, with their bytes.
     objects: BTreeMap<u64, u64>,
+    /// What pages contain, if the trace says so.
+    sampler: Option<Sampler>,
 }
 
 /// What has changed since the look before.
@@ -91,9 +97,16 @@ impl Watching {
             largest_error: 0.0,
             children,
             objects: BTreeMap::new(),
+            sampler: None,
         };
         watching.begin();
         Ok(watching)
+    }
+
+    /// From now on, the trace says what pages contain. That is a part of what watching costs.
+    pub fn sample_contents(&mut self) {
+        let share = Sampler::USUAL_SHARE.min(self.options.overhead / CONTENTS_PART);
+        self.sampler = Sampler::of(self.observer.process(), share).ok();
     }
 
     /// Before the first look at a program: chooses the sample as if it used all its memory in each
@@ -158,6 +171,9 @@ impl Watching {
                 self.begin();
                 self.history.forget_all();
                 self.objects.clear();
+                if self.sampler.is_some() {
+                    self.sample_contents();
+                }
                 if let Some(trace) = trace {
                     trace.dropped(&(0..u64::MAX / PAGE_BYTES))?;
                     trace.note("the process became another program")?;
@@ -185,6 +201,7 @@ impl Watching {
             look.dropped.iter().try_for_each(|pages| trace.dropped(pages))?;
             self.tell_objects(trace)?;
             trace.epoch(&look.pages, look.one_page_in, length.as_nanos() as u64)?;
+            self.look_at_contents(trace)?;
         }
         let children = self.observer.children();
         let new_children = children.iter().copied().filter(|child| !self.children.contains(child)).collect();
@@ -213,6 +230,20 @@ impl Watching {
     ) -> Result<Result<Option<Change>, WatchError>, io::Error> {
         self.looked = None;
         self.look(trace)
+    }
+
+    /// Tells the trace what pages contain, if it is time to look.
+    fn look_at_contents<W: Write>(&mut self, trace: &mut TraceSender<W>) -> io::Result<()> {
+        let Self { sampler: Some(sampler), observer, history, objects, .. } = self else { return Ok(()) };
+        let candidate = |page| Candidate { page, last_use: history.last_use(page), kept_at: None };
+        let choose =
+            |pages, moment| observer.choose(pages, moment).into_iter().map(candidate).collect::<Vec<_>>();
+        if sampler.look_if_due(choose, |page| object_of(objects, page * PAGE_BYTES))
+            && let Some(contents) = sampler.contents(|address| mapping_name(objects, address))
+        {
+            trace.contents(contents)?;
+        }
+        Ok(())
     }
 
     /// Tells the trace which mappings have appeared, changed and gone.

@@ -30,6 +30,10 @@ pub(crate) struct Args {
     /// Record allocations of this size and more as objects
     #[arg(long, default_value = "40KiB", value_name = "SIZE", conflicts_with = "live")]
     pub(super) min_object: String,
+    /// Do not read pages now and then to see how well they compress. Only sizes are kept, and no
+    /// contents (`info` shows them)
+    #[arg(long)]
+    pub(super) no_contents: bool,
     /// Record only anonymous memory, which is what a program is paged with under `run`: no pages of
     /// files, no shared memory
     #[arg(long, conflicts_with = "live")]

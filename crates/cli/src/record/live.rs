@@ -51,6 +51,8 @@ struct Traces<'a> {
     in_use: Vec<&'a Path>,
     /// The directory for the traces of children, if they are recorded.
     folder: Option<PathBuf>,
+    /// Whether the traces say what pages contain.
+    contents: bool,
     all: BTreeMap<u32, Traced>,
 }
 
@@ -61,6 +63,14 @@ impl Traces<'_> {
         Ok(Traced { keeper, trace: LiveTrace::new(sender), path, image: 0, name: program.to_string() })
     }
 
+    /// The trace is that of a process, which runs now.
+    fn add(&mut self, process: u32, mut traced: Traced) {
+        if self.contents {
+            traced.trace.sample_contents(process);
+        }
+        self.all.insert(process, traced);
+    }
+
     /// Takes in what a process has recorded.
     fn take(&mut self, main: u32, image: Image, items: &[Item]) -> anyhow::Result<()> {
         let Image { process, number } = image;
@@ -69,7 +79,7 @@ impl Traces<'_> {
             let (name, command) = (name_of(process), command_of(process));
             let path = folder.join(format!("{name}-{process}.swt"));
             let traced = self.begin(path, &name, &command)?;
-            self.all.insert(process, traced);
+            self.add(process, traced);
         }
         let Some(traced) = self.all.get_mut(&process) else { return Ok(()) };
         if number > traced.image {
@@ -131,6 +141,7 @@ pub(super) fn run(args: &Args, home: &Home) -> anyhow::Result<ExitCode> {
         command: args.command.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
         in_use,
         folder: args.children.then(|| place.clone()),
+        contents: !args.no_contents,
         all: BTreeMap::new(),
     };
     // What cannot be written is found out before anything runs.
@@ -152,7 +163,9 @@ pub(super) fn run(args: &Args, home: &Home) -> anyhow::Result<ExitCode> {
     })?;
     signals.pass_on(recording.child());
     let main = recording.child().id();
-    traces.all.extend(first.map(|first| (main, first)));
+    if let Some(first) = first {
+        traces.add(main, first);
+    }
     let followed = follow(&mut recording, &mut traces, args.quiet);
     if followed.is_err() {
         // The program goes on without its agents.
@@ -196,6 +209,9 @@ fn follow(recording: &mut Recording, traces: &mut Traces, quiet: bool) -> anyhow
         if has_ended {
             line.finish_and_clear();
             return Ok(());
+        }
+        for traced in traces.all.values_mut() {
+            traced.trace.look_at_contents().context(KEEPER_LOST)?;
         }
         let records: u64 = traces.all.values().map(|traced| traced.trace.records()).sum();
         line.set_message(format!("recording: {} records", grouped(records)));

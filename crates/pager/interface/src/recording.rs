@@ -18,7 +18,7 @@ use sweephand_uffd::PAGE_BYTES;
 /// Allocations and mappings from this size on are objects.
 pub const LEAST_OBJECT_BYTES: usize = 40 << 10;
 /// First word of a file: a name and the version of the layout.
-pub const MAGIC: u64 = u64::from_le_bytes(*b"swprec01");
+pub const MAGIC: u64 = u64::from_le_bytes(*b"swprec02");
 /// Words of the ring.
 pub const RING_WORDS: usize = 1 << 17;
 /// Where the ring begins, in bytes.
@@ -84,6 +84,14 @@ pub enum Item {
         /// How many.
         pages: u64,
     },
+    /// While a page that is touched is not mapped, its frame is at another place of the process.
+    /// Said at the first touch that is recorded, and of a page with new contents again.
+    Kept {
+        /// Its number.
+        page: u64,
+        /// The page number of the other place.
+        at: u64,
+    },
 }
 
 impl Item {
@@ -97,6 +105,7 @@ impl Item {
             Self::Unmapped { page, pages } => ([first(4, page), pages, 0], 2),
             Self::Moved { from, to, pages } => ([first(5, from), to, pages], 3),
             Self::Mapped { page, pages } => ([first(6, page), pages, 0], 2),
+            Self::Kept { page, at } => ([first(7, page), at, 0], 2),
         }
     }
 
@@ -113,7 +122,7 @@ impl Item {
             4 => (Self::Unmapped { page: value, pages: second()? }, 2),
             5 => (Self::Moved { from: value, to: second()?, pages: *words.get(2)? }, 3),
             6 => (Self::Mapped { page: value, pages: second()? }, 2),
-            _ => return None,
+            _ => (Self::Kept { page: value, at: second()? }, 2),
         })
     }
 }
@@ -133,6 +142,7 @@ mod tests {
             Item::Unmapped { page, pages: 1 << 35 },
             Item::Moved { from: page, to: 3, pages: 9 },
             Item::Mapped { page: 1, pages: 2 },
+            Item::Kept { page, at: page - 1 },
         ];
         for item in items {
             let (words, length) = item.encode();

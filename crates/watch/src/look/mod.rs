@@ -42,10 +42,12 @@
 //! | `price` | what a look costs |
 //! | `mappings` | the mappings of the process, with the pages that were found in each |
 //! | `sample` | which pages are looked at |
+//! | `chosen` | some of the pages found, for what they contain |
 //! | `mask` | the bits of a table's pages |
 //! | `found` | what a look finds |
 //! | `error` | why a process cannot be watched |
 
+mod chosen;
 mod error;
 mod found;
 mod mappings;

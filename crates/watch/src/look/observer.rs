@@ -1,5 +1,6 @@
 //! The look: it reads the bits of all pages of a process, and clears those of the sample.
 
+use super::chosen::choose;
 use super::error::WatchError;
 use super::found::{Look, Seen, UsedPage};
 use super::mappings::{Mapping, Mappings};
@@ -107,6 +108,14 @@ impl Observer {
     /// every look.
     pub fn mappings(&self) -> &[Mapping] {
         &self.mappings.all
+    }
+
+    /// At most this many of the pages of the sample that the last look has found in memory, chosen
+    /// by a hash of the moment.
+    pub fn choose(&self, pages: usize, moment: u64) -> Vec<u64> {
+        let tables: Vec<(u64, &Mask)> =
+            self.tables.iter().map(|(&table, known)| (table, &known.sampled)).collect();
+        choose(&tables, pages, moment)
     }
 
     /// The processes that the process has started and that are there.

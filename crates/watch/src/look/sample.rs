@@ -9,6 +9,7 @@
 //! A thinner sample is part of a thicker one: a page that leaves does not come back unless the
 //! sample becomes thicker.
 
+use sweephand_contents::hash;
 use sweephand_process::accessed::{TABLE_PAGES, Table};
 
 /// Pages of a block: those of a word of a table's bits.
@@ -97,15 +98,6 @@ impl Spread {
         let all = self.blocks / part;
         all * (squares.max(0.0) / (self.blocks - 1.0) * (1.0 - part) / self.blocks).sqrt()
     }
-}
-
-/// Mixes the bits of a block's number: the finalizer of SplitMix64 (G. L. Steele et al., "Fast
-/// splittable pseudorandom number generators", OOPSLA 2014).
-fn hash(block: u64) -> u64 {
-    let mut mixed = block.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-    mixed ^ mixed >> 31
 }
 
 #[cfg(test)]

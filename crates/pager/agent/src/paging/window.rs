@@ -152,6 +152,8 @@ pub(crate) struct Window {
     mapped: Vec<PageId>,
     /// Pages that could not be unmapped, and when they are tried again.
     stuck: (Vec<PageId>, u64),
+    /// By id: whether the command knows where the frame of the page is kept.
+    kept: Vec<bool>,
     /// Whether pages are mapped that are not in the list: a fork has mapped all.
     is_sweep_due: bool,
     /// Records of this epoch.
@@ -181,6 +183,7 @@ impl Window {
             is_heard: true,
             mapped: Vec::new(),
             stuck: (Vec::new(), 0),
+            kept: Vec::new(),
             is_sweep_due: true,
             records: 0,
             new_page_faults: 0,
@@ -235,6 +238,16 @@ impl Window {
     pub(crate) fn touched(&mut self, page_number: u64, write: bool) {
         self.put(Item::Touched { page: page_number, write });
         self.records += 1;
+    }
+
+    /// Tells the command where the frame of a page is while the page is not mapped, unless it knows.
+    pub(crate) fn kept(&mut self, page: PageId, is_new: bool, page_number: u64, at: u64) {
+        if self.kept.len() <= page.index() {
+            self.kept.resize(page.index() + 1, false);
+        }
+        if !core::mem::replace(&mut self.kept[page.index()], true) || is_new {
+            self.put(Item::Kept { page: page_number, at });
+        }
     }
 
     /// A fault on a known page was answered, in `ns` nanoseconds.

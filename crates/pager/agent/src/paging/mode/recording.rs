@@ -210,21 +210,27 @@ fn answer(pager: &mut Pager, address: usize, is_write: bool) {
         if table.is_resident(page) {
             window.add(table, page);
         }
-        window.touched((start / PAGE_BYTES) as u64, is_write);
-        if is_new {
-            window.new_pages();
-        }
-        // New pages behind it, which the program is about to fill.
-        for other in window.entries_from(known) {
-            if is_new && other != page {
-                window.touched((table.address(other) / PAGE_BYTES) as u64, is_write);
-            }
-        }
-        // To bring new pages takes the kernel long, and the program had to wait for that anyway.
+        let come = window.entries_from(known);
+        touched(pager, page, is_new, is_write);
         if !is_new {
-            window.answered(now_ns() - began);
+            // To bring new pages takes the kernel long, and the program had to wait for that anyway.
+            return parts(pager).0.answered(now_ns() - began);
         }
+        parts(pager).0.new_pages();
+        // New pages behind it, which the program is about to fill.
+        come.into_iter()
+            .filter(|other| *other != page)
+            .for_each(|other| touched(pager, other, true, is_write));
     }
+}
+
+/// Records a touch, and where the frame of the page will be when the page is unmapped.
+fn touched(pager: &mut Pager, page: PageId, is_new: bool, is_write: bool) {
+    let kept_at = (pager.limbo(page) / PAGE_BYTES) as u64;
+    let (window, table) = parts(pager);
+    let number = (table.address(page) / PAGE_BYTES) as u64;
+    window.touched(number, is_write);
+    window.kept(page, is_new, number, kept_at);
 }
 
 /// Ends the epoch if it is time: unmaps all pages.
@@ -302,10 +308,11 @@ mod tests {
         Item::Touched { page: (at(number) / PAGE_BYTES) as u64, write }
     }
 
-    /// The records, with epochs that took no time.
+    /// The records, with epochs that took no time, and without the places where frames are kept.
     fn records(pager: &mut Pager) -> Vec<Item> {
         let records = parts(pager).0.records().into_iter();
         records
+            .filter(|item| !matches!(item, Item::Kept { .. }))
             .map(|item| match item {
                 Item::EpochEnded { .. } => Item::EpochEnded { ns: 0 },
                 other => other,
@@ -330,6 +337,28 @@ mod tests {
         let ended = Item::EpochEnded { ns: 0 };
         let expected = [touched(0, true), ended, touched(1, false), touched(0, false), ended];
         assert_eq!(records(&mut pager), expected);
+    }
+
+    #[test]
+    fn the_command_is_told_once_where_a_frame_is_kept() {
+        let (mut pager, world) = recorded(1);
+        let kept = |pager: &mut Pager| {
+            let kept = |item| if let Item::Kept { page, at } = item { Some((page, at)) } else { None };
+            parts(pager).0.records().into_iter().filter_map(kept).collect::<Vec<_>>()
+        };
+        for _ in 0..3 {
+            fault(&mut pager, 0, true);
+            pager.mode.between_faults(&mut pager);
+        }
+        let page = pager.memory.pages.find(at(0)).unwrap();
+        let limbo = pager.limbo(page);
+        let told = ((at(0) / PAGE_BYTES) as u64, (limbo / PAGE_BYTES) as u64);
+        assert_eq!(kept(&mut pager), [told]);
+        assert!(!world.borrow().mapped.contains_key(&at(0)), "the frame is in limbo");
+        // With new contents it is another page.
+        pager.memory.pages.set(page, State::Absent);
+        fault(&mut pager, 0, true);
+        assert_eq!(kept(&mut pager), [told, told]);
     }
 
     #[test]
