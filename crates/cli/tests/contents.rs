@@ -14,7 +14,7 @@ use sweephand_trace::contents::Contents;
 
 /// How long the program runs.
 const SECONDS: &str = "4";
-/// A share may be off by this: five standard errors of so many pages.
+/// With this many pages, four standard errors of a share are within the slack.
 const LEAST_PAGES: u64 = 100;
 const SLACK: f64 = 0.2;
 

@@ -4,7 +4,7 @@
 //!   a recorder ──▶ pages in use, by hash (`uses`) ──┐
 //!                  moments of the run (`schedule`) ─┤
 //!                                                   ▼
-//!   /proc/PID/mem ──▶ a page ──▶ LZ4, Zstandard (`codecs`) ──▶ counts by object and by age (`sampler`)
+//!   /proc/PID/mem ──▶ a page ──▶ LZ4, Zstandard (`codecs`) ──▶ counts (`sampler`)
 //! ```
 //!
 //! **No page is brought in that is not there.** Only pages that are in memory or in swap are read.

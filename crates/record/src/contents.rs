@@ -1,7 +1,7 @@
 //! What the pages of a recorded program contain: they are read while its stream is.
 //!
-//! A program has the same addresses under Valgrind as it would have alone, and Valgrind's own memory
-//! lies between. So only pages that the stream has are read.
+//! The addresses of the stream are those of the process that Valgrind runs in, and its own memory
+//! lies between them. So only pages that the stream has are read.
 
 use std::collections::BTreeMap;
 use sweephand_contents::{LastUses, Sampler};

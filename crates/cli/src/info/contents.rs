@@ -5,7 +5,7 @@ use sweephand_results::grouped;
 use sweephand_trace::contents::{AGES, Contents, SampledPages};
 use sweephand_trace::shown;
 
-/// Prints a table by object, which has at most so many of them, and one by age.
+/// Prints a table by object, which has at most `most_objects` rows and their sum, and one by age.
 pub(super) fn write(out: &mut impl Write, contents: &Contents, most_objects: usize) -> io::Result<()> {
     let sampled = contents.sampled();
     let unread = match contents.unread_pages {

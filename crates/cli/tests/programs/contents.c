@@ -1,5 +1,5 @@
-// Pages of known contents: of every four in a row two are random, one is zero, and one is text. Uses
-// all of them for some seconds, and checks them at the end.
+// Pages of known contents: of every four in a row two are random, one is zero, and one is text.
+// Uses all of them for some seconds, and checks them at the end.
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

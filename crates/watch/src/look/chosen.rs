@@ -22,7 +22,7 @@ pub(super) fn choose(tables: &[(u64, &Mask)], pages: usize, moment: u64) -> Vec<
         return all;
     }
     let (mut chosen, mut known) = (Vec::with_capacity(pages), BTreeSet::new());
-    // Ends: only so many draws are made.
+    // Ends: the number of draws is bounded.
     for draw in 0..(DRAWS_A_PAGE * pages) as u64 {
         let drawn = hash(seed ^ draw);
         let (table, mask) = tables[((drawn >> 32) * tables.len() as u64 >> 32) as usize];

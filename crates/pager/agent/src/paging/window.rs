@@ -240,7 +240,8 @@ impl Window {
         self.records += 1;
     }
 
-    /// Tells the command where the frame of a page is while the page is not mapped, unless it knows.
+    /// Tells the command where the frame of a page is while the page is not mapped, unless it has
+    /// been told.
     pub(crate) fn kept(&mut self, page: PageId, is_new: bool, page_number: u64, at: u64) {
         if self.kept.len() <= page.index() {
             self.kept.resize(page.index() + 1, false);

@@ -213,7 +213,7 @@ fn answer(pager: &mut Pager, address: usize, is_write: bool) {
         let come = window.entries_from(known);
         touched(pager, page, is_new, is_write);
         if !is_new {
-            // To bring new pages takes the kernel long, and the program had to wait for that anyway.
+            // To bring new pages takes the kernel long, and the program had to wait for it anyway.
             return parts(pager).0.answered(now_ns() - began);
         }
         parts(pager).0.new_pages();
