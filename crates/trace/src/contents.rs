@@ -23,7 +23,7 @@ pub const OTHERS: &str = "others";
 /// The age classes, in the order of [`Contents::ages`]: quarters of the sampled pages of a moment,
 /// by their last use.
 pub const AGES: [&str; 5] =
-    ["used last: newest quarter", "second quarter", "third quarter", "oldest quarter", "use not seen"];
+    ["newest quarter", "second quarter", "third quarter", "oldest quarter", "use not seen"];
 
 /// More sampled pages than any recording has.
 const MOST_PAGES: u64 = 1 << 32;
