@@ -148,6 +148,7 @@ fn summary(entries: &[Value]) -> String {
         ("Two traces side by side", "diff.md"),
         ("Watching a running program", "watch.md"),
         ("Recording at full speed", "record-live.md"),
+        ("What pages contain", "contents.md"),
         ("Seconds: how much slower in less memory", "seconds.md"),
         ("Running a program in less memory", "run.md"),
         ("The live pager", "pager.md"),

@@ -15,7 +15,7 @@ use sweephand_trace::contents::{
 };
 use sweephand_trace::objects::NO_OBJECT;
 
-/// Candidates for each page that is to be read: some may have gone.
+/// Candidates for each page that a moment reads: some may have gone.
 const CANDIDATES_A_PAGE: usize = 4;
 /// Age classes of pages whose last use is known.
 const QUARTERS: usize = AGES.len() - 1;

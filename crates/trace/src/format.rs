@@ -20,8 +20,8 @@
 //!            reader does not know are ignored. Older readers ignore places so.
 //! ```
 //!
-//! The metadata may have the part `contents`: what a sample of the program's pages contained. Counts
-//! there that contradict each other are damage, see `contents.rs`.
+//! The metadata may have the part `contents`: what a sample of the program's pages contained.
+//! Counts there that contradict each other are damage, see `contents.rs`.
 //!
 //! Header, index and metadata have checksums in the header, raw chunks in the index. The header's
 //! *content checksum* is the trace's identity: a hash of the references and events themselves
