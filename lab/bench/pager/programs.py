@@ -24,6 +24,7 @@ import time
 from typing import NamedTuple
 
 import disks
+import zram
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[2]
@@ -337,7 +338,7 @@ SPLASH_VOLATILE = r"(?i)time|fraction|^step|^ +0 "
 COUNTS = ["user_ns", "sys_ns", "backend", "directed_ns", "pages_read", "pages_written", "refaults", "unasked_pages", "processes",
           "faults", "rescues", "leader", "leader_changes"]
 FIELDS = ["date", "machine", "disk", "program", "native_mib", "part", "memory_mib", "variant", "round", "status", "same_output",
-          "seconds", *COUNTS, "said"]
+          "seconds", "pool_peak_mib", *COUNTS, "said"]
 
 
 def write_lines(path, count, line):
@@ -405,7 +406,7 @@ def executable(name):
 
 def options_of(variant):
     """Options of `sweephand run` for a variant."""
-    if variant == "kernel":
+    if variant == "kernel" or variant.startswith("zram:"):
         return ["--kernel"]
     if variant == "default":
         return []
@@ -529,10 +530,14 @@ class Bench:
         stats = self.work / "stats.json"
         words = [word.format(work=self.work, n=self.number) for word in program.command]
         words[0] = executable(words[0])
+        pool_mib = 0
         if options is not None:
-            words = [self.args.sweephand, "run", "--memory", f"{row['memory_mib']}MiB", *options, "--swap",
+            pool_mib = zram.pool_mib(row["variant"], row["memory_mib"])
+            words = [self.args.sweephand, "run", "--memory", f"{row['memory_mib'] - pool_mib}MiB", *options, "--swap",
                      self.swap, "--stats", stats, "--", *words]
-        result = run(words, self.args.patience, self.work, program.volatile)
+        with zram.pool(pool_mib) as pool:
+            result = run(words, self.args.patience, self.work, program.volatile)
+            peak_mib = pool.peak_mib()
         counts = json.loads(stats.read_text()) if stats.exists() else {}
         stats.unlink(missing_ok=True)
         if options is None:
@@ -540,7 +545,7 @@ class Bench:
         is_same = expected is None or (result.status, result.digest) == expected
         row |= {field: counts.get(field) for field in COUNTS}
         row |= {"date": datetime.date.today().isoformat(), "machine": platform.node(), "disk": self.args.disk,
-                "program": program.name,
+                "program": program.name, "pool_peak_mib": peak_mib,
                 "status": result.status, "same_output": int(is_same), "seconds": round(result.seconds, 3),
                 "said": "" if is_same else result.said[:200]}
         return result, row
@@ -705,7 +710,7 @@ def main():
     which.add_argument("--only", help="programs, comma list, of all that there are")
     which.add_argument("--all", action="store_true", help="every program instead of the core set")
     parser.add_argument("--variants", default="kernel,clock-pro-strict,clock,apr",
-                        help="kernel, POLICY, BACKEND:POLICY, or default; comma list")
+                        help="kernel, zram:PERCENT, POLICY, BACKEND:POLICY, or default; comma list")
     parser.add_argument("--parts", default="0.6,0.8", help="of the memory that a program takes by itself; comma list")
     parser.add_argument("--memory-mib", type=int, help="this much instead, for all of them")
     parser.add_argument("--rounds", type=int, default=3, help="times that every variant is run; 0: only by itself")
