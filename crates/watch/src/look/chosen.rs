@@ -25,7 +25,7 @@ pub(super) fn choose(tables: &[(u64, &Mask)], pages: usize, moment: u64) -> Vec<
     // Ends: the number of draws is bounded.
     for draw in 0..(DRAWS_A_PAGE * pages) as u64 {
         let drawn = hash(seed ^ draw);
-        let (table, mask) = tables[((drawn >> 32) * tables.len() as u64 >> 32) as usize];
+        let (table, mask) = tables[(((drawn >> 32) * tables.len() as u64) >> 32) as usize];
         let bit = drawn as usize % TABLE_PAGES;
         let page = table * TABLE_PAGES as u64 + bit as u64;
         if mask[bit / 64] >> (bit % 64) & 1 != 0 && known.insert(page) {
