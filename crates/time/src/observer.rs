@@ -268,10 +268,7 @@ impl PagingObserver {
         });
         let (asked_at, read_at) = self.requests(*now, &in_order, *first, false);
         let (landed, done) = if self.costs.has_own_thread {
-            // The pager waits for all requests of a window. It keeps no slot of what it has read.
-            for page in pages {
-                self.free_slot(*page);
-            }
+            // The pager waits for all requests of a window.
             let others_ns = (pages.len() - usize::from(asked)) as u64 * self.costs.page_in_ns;
             self.worker.landings.push_back((read_at, others_ns));
             (read_at, read_at + others_ns)
@@ -713,8 +710,7 @@ mod tests {
         (observer, times)
     }
 
-    /// The pager takes 1 us for each page that nobody waits for, when all are read. It gives up
-    /// their slots.
+    /// The pager takes 1 us for each page that nobody waits for, when all are read.
     #[test]
     fn pages_read_ahead_arrive_when_they_are_in_memory() {
         let (run, times) = reads(Paging::Run, true, 9);
@@ -723,7 +719,7 @@ mod tests {
         assert_eq!(run.arrivals, [0, 104_000, 104_000, 0]);
         assert_eq!((run.seen.pages_read, run.ahead.pages), (3, 2));
         let unasked = |slot| Page { place: Place::Unasked, slot, dirty: false, trigger: false };
-        assert_eq!(run.pages[1..3], [unasked(NO_SLOT); 2]);
+        assert_eq!(run.pages[1..3], [1, 2].map(unasked));
         let (kernel, times) = reads(Paging::Kernel, false, 9);
         assert_eq!(times, (102_000, 102_000));
         assert_eq!(kernel.ahead.pages, 3);
@@ -733,12 +729,12 @@ mod tests {
     #[test]
     fn pages_that_were_read_ahead_in_vain_leave_the_oldest_first() {
         let places = |observer: &PagingObserver| [0, 1, 2].map(|page| observer.pages[page].place);
-        let (run, _) = reads(Paging::Run, false, 1);
-        assert_eq!(places(&run), [Place::Leaving, Place::Leaving, Place::Unasked]);
-        assert_eq!((run.ahead.pages, run.seen.pages_written), (1, 2));
-        let (kernel, _) = reads(Paging::Kernel, false, 1);
-        assert_eq!(places(&kernel), [Place::Stored, Place::Stored, Place::Unasked], "the device has them");
-        assert_eq!((kernel.ahead.pages, kernel.seen.pages_written), (1, 0));
+        for paging in [Paging::Run, Paging::Kernel] {
+            let (observer, _) = reads(paging, false, 1);
+            let expected = [Place::Stored, Place::Stored, Place::Unasked];
+            assert_eq!(places(&observer), expected, "{paging:?}: the device has them");
+            assert_eq!((observer.ahead.pages, observer.seen.pages_written), (1, 0), "{paging:?}");
+        }
     }
 
     /// Pages 3, 2, 1 and 0 have gone to slots 0 to 3. Since then page 1 has come back, and page 0
