@@ -1,22 +1,17 @@
 #!/usr/bin/env python3
 """Predicts how long programs take in less memory, runs them so, and prints both.
 
-    sudo lab/bench/time/predict.py record SWEEPHAND FOLDER [PROGRAM...]
-    sudo lab/bench/time/predict.py run SWEEPHAND FOLDER [PROGRAM...]
-    lab/bench/time/predict.py table SWEEPHAND FOLDER DEVICE.toml [PROGRAM...] > DATE.csv
-    sudo lab/bench/time/predict.py slowdown SWEEPHAND FOLDER DEVICE.toml [PROGRAM...] > SLOWDOWN.csv
-
 `record` makes the programs' input in FOLDER, and records each once with the Valgrind recorder.
-`run` times each with all memory, and runs it in three memory sizes under two policies of
-`sweephand run` and under `sweephand run --kernel`, by turns; what it measures is kept in FOLDER.
-`table` predicts the same from the traces, and prints both. `slowdown` asks `advise --slowdown 1.2`
-how much memory is enough, and runs the programs in it.
+`run` measures the disk and times each program with all memory. Then it runs it in three memory
+sizes under two policies of `sweephand run` and under `sweephand run --kernel`, by turns. What it
+measures is kept in FOLDER, by disk. `table` predicts the same from the traces, and prints both.
+`slowdown` asks `advise --slowdown 1.2` how much memory is enough, and runs the programs in it.
 
-SWEEPHAND is the command. DEVICE.toml is what `SWEEPHAND devices FOLDER -o DEVICE.toml` has
-measured: pages go to FOLDER. Needs root, Valgrind, Debian's sort, sqlite3, python3 with numpy,
-perl, gcc, mawk, xz, zstd and git.
-"""
+SWEEPHAND is the command. Pages go to FOLDER, or to the disk that --disk names
+(lab/bench/pager/disks.py). Needs root, Valgrind, Debian's sort, sqlite3, python3 with numpy, perl,
+gcc, mawk, xz, zstd and git."""
 
+import argparse
 import csv
 import json
 import os
@@ -26,7 +21,9 @@ import statistics
 import subprocess
 import sys
 
-ROUNDS = 3
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "pager"))
+import disks
+
 SHARES = (0.65, 0.8, 0.9)
 POLICIES = ("clock", "clock-pro-strict")
 KERNEL = "kernel"
@@ -34,7 +31,6 @@ KERNEL = "kernel"
 # a page of page tables for 512 pages, twice.
 KERNELS_PAGES = 200
 FACTOR = 1.2
-MOST_SECONDS = 12
 PAGE = 4096
 # The same order in hashes at every run, no threads that were not asked for.
 COUNTS = ("pages_read", "pages_written", "zero_fill_faults", "refaults", "refaults_in_flight", "unasked_pages", "unused_pages")
@@ -88,10 +84,10 @@ PROGRAMS = {
     "numpy": [sys.executable, "-c", STENCIL],
     "git": ["/usr/bin/git", "-C", "versions", "pack-objects", "--all", "--stdout", "-q", "--threads=1"],
 }
-COLUMNS = ["program", "paged_by", "policy", "memory_mib", "native_seconds", "predicted_seconds", "measured_seconds",
+COLUMNS = ["disk", "program", "paged_by", "policy", "memory_mib", "native_seconds", "predicted_seconds", "measured_seconds",
            "error_percent", "predicted_pages_read", "pages_read", "predicted_pages_written", "pages_written", "least_seconds",
            "most_seconds"]
-SLOWDOWN_COLUMNS = ["program", "paged_by", "policy", "memory_mib", "share_of_pages_percent", "native_seconds",
+SLOWDOWN_COLUMNS = ["disk", "program", "paged_by", "policy", "memory_mib", "share_of_pages_percent", "native_seconds",
                     "predicted_seconds", "measured_seconds", "slowdown", "least_seconds", "most_seconds"]
 
 
@@ -114,23 +110,23 @@ def frames(memory_pages, policy):
     return budget - kernels - 9 * batch - 32 - budget * 40 // PAGE
 
 
-def launch(sweephand, policy, memory_bytes, folder):
+def launch(args, swap, policy, memory_bytes):
     """The words before a program that run it in this much memory. Its counts go to stats.json."""
     how = ["--kernel"] if policy == KERNEL else ["--policy", policy]
-    return [sweephand, "run", *how, "--memory", f"{memory_bytes // PAGE}p", "--swap", str(folder), "--stats",
-            str(folder / "stats.json"), "--"]
+    return [args.sweephand, "run", *how, "--memory", f"{memory_bytes // PAGE}p", "--swap", str(swap), "--stats",
+            str(args.folder / "stats.json"), "--"]
 
 
-def measured(command, folder):
+def measured(args, command):
     """Runs a program, and returns what --stats says of it; None if it was ended."""
     try:
-        subprocess.run(command, cwd=folder, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                       env=ENVIRONMENT, timeout=MOST_SECONDS)
+        subprocess.run(command, cwd=args.folder, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                       env=ENVIRONMENT, timeout=args.patience)
     except (subprocess.CalledProcessError, subprocess.TimeoutExpired) as error:
         # The kernel ends a program if all that it could take is just being written.
         print(f"{' '.join(command[1:7])}: {error}"[:300], file=sys.stderr)
         return None
-    return json.loads((folder / "stats.json").read_text())
+    return json.loads((args.folder / "stats.json").read_text())
 
 
 def median_row(runs):
@@ -140,119 +136,150 @@ def median_row(runs):
     return {"seconds": statistics.median(walls), "least": min(walls), "most": max(walls), **middle}
 
 
-def record(sweephand, folder, names):
-    for name in names:
+def record(args):
+    for name in args.programs:
         if name in MAKE:
-            subprocess.run(MAKE[name], shell=True, cwd=folder, check=True)
-        trace = str(folder / f"{name}.swt")
-        subprocess.run([sweephand, "record", "-o", trace, "--", *command_of(name)], cwd=folder, check=True,
+            subprocess.run(MAKE[name], shell=True, cwd=args.folder, check=True)
+        trace = str(args.folder / f"{name}.swt")
+        subprocess.run([args.sweephand, "record", "-o", trace, "--", *command_of(name)], cwd=args.folder, check=True,
                        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=ENVIRONMENT)
 
 
-def pages_of(sweephand, folder, name):
-    described = subprocess.run([sweephand, "info", folder / f"{name}.swt", "--format", "json"], check=True, capture_output=True)
+def pages_of(args, name):
+    described = subprocess.run([args.sweephand, "info", args.folder / f"{name}.swt", "--format", "json"], check=True,
+                               capture_output=True)
     return json.loads(described.stdout)["totals"]["distinct_pages"]
 
 
-def launch_native(sweephand, policy, pages, folder):
+def launch_native(args, swap, policy, pages):
     """The same command with all memory."""
-    return launch(sweephand, policy, (4 * pages + 16384) * PAGE, folder)
+    return launch(args, swap, policy, (4 * pages + 16384) * PAGE)
 
 
-def run(sweephand, folder, names):
-    for name in names:
-        pages = pages_of(sweephand, folder, name)
-        # With all memory by turns with the others: the machine is not as fast at any time.
-        launches = {(policy, None): launch_native(sweephand, policy, pages, folder) for policy in (POLICIES[0], KERNEL)}
-        for share in SHARES:
-            memory = max(int(share * pages), 1024)
-            launches |= {(policy, memory): launch(sweephand, policy, memory * PAGE, folder) for policy in (*POLICIES, KERNEL)}
-        runs = {cell: [] for cell in launches}
-        for _ in range(ROUNDS):
-            for cell, words in launches.items():
-                # What was ended once would be so again.
-                if None not in runs[cell]:
-                    runs[cell].append(measured([*words, *command_of(name)], folder))
-        rows = {cell: median_row(found) for cell, runs_of in runs.items() if (found := [one for one in runs_of if one])}
-        kept = {"pages": pages, "native": {policy: row["seconds"] for (policy, memory), row in rows.items() if memory is None},
-                "cells": [{"policy": policy, "memory_pages": memory, **row} for (policy, memory), row in rows.items() if memory]}
-        (folder / f"{name}.json").write_text(json.dumps(kept))
+def device_of(args):
+    """What the disk was measured to be."""
+    return args.folder / f"{args.disk}.toml"
 
 
-def table(sweephand, folder, device, *names):
+def measure_disk(args, swap):
+    subprocess.run([args.sweephand, "devices", str(swap), "-o", device_of(args)], check=True, stdout=subprocess.DEVNULL)
+
+
+def run(args):
+    with disks.disk(args.disk, str(args.folder)) as swap:
+        measure_disk(args, swap)
+        for name in args.programs:
+            run_program(args, swap, name)
+
+
+def run_program(args, swap, name):
+    pages = pages_of(args, name)
+    # With all memory by turns with the others: the machine is not as fast at any time.
+    launches = {(policy, None): launch_native(args, swap, policy, pages) for policy in (POLICIES[0], KERNEL)}
+    for share in SHARES:
+        memory = max(int(share * pages), 1024)
+        launches |= {(policy, memory): launch(args, swap, policy, memory * PAGE) for policy in (*POLICIES, KERNEL)}
+    runs = {cell: [] for cell in launches}
+    for _ in range(args.rounds):
+        for cell, words in launches.items():
+            # What was ended once would be so again.
+            if None not in runs[cell]:
+                runs[cell].append(measured(args, [*words, *command_of(name)]))
+    rows = {cell: median_row(found) for cell, runs_of in runs.items() if (found := [one for one in runs_of if one])}
+    kept = {"pages": pages, "native": {policy: row["seconds"] for (policy, memory), row in rows.items() if memory is None},
+            "cells": [{"policy": policy, "memory_pages": memory, **row} for (policy, memory), row in rows.items() if memory]}
+    (args.folder / f"{name}-{args.disk}.json").write_text(json.dumps(kept))
+
+
+def table(args):
     out = csv.DictWriter(sys.stdout, COLUMNS, lineterminator="\n")
     out.writeheader()
-    for name in names or PROGRAMS:
-        if not (folder / f"{name}.json").exists():
-            continue
-        kept = json.loads((folder / f"{name}.json").read_text())
-        for cell in kept["cells"]:
-            policy, memory = cell["policy"], cell["memory_pages"]
-            paged_by = "kernel" if policy == KERNEL else "run"
-            native = kept["native"][KERNEL if policy == KERNEL else POLICIES[0]]
-            # CLOCK stands in for the kernel's replacement.
-            simulated = "clock" if policy == KERNEL else policy
-            command = [sweephand, "simulate", folder / f"{name}.swt", "-p", simulated, "-m", f"{frames(memory, policy)}p",
-                       "--device", device, "--native", str(native), "--paged-by", paged_by, "--format", "json"]
-            row = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)["rows"][0]
-            predicted = row["predicted_seconds"]
-            out.writerow({
-                "program": name, "paged_by": paged_by, "policy": simulated, "memory_mib": f"{memory * PAGE / 2**20:.1f}",
-                "native_seconds": f"{native:.3f}", "predicted_seconds": f"{predicted:.3f}",
-                "measured_seconds": f"{cell['seconds']:.3f}", "error_percent": f"{100 * (predicted / cell['seconds'] - 1):.1f}",
-                "predicted_pages_read": row["predicted_pages_read"], "pages_read": cell["pages_read"],
-                "predicted_pages_written": row["predicted_pages_written"], "pages_written": cell["pages_written"],
-                "least_seconds": f"{cell['least']:.3f}", "most_seconds": f"{cell['most']:.3f}",
-            })
+    for name in args.programs:
+        kept = args.folder / f"{name}-{args.disk}.json"
+        if kept.exists():
+            table_of(args, out, name, json.loads(kept.read_text()))
             sys.stdout.flush()
 
 
-def slowdown(sweephand, folder, device, names):
+def table_of(args, out, name, kept):
+    """A row for each memory and policy that a program was run with."""
+    for cell in kept["cells"]:
+        policy, memory = cell["policy"], cell["memory_pages"]
+        paged_by = "kernel" if policy == KERNEL else "run"
+        native = kept["native"][KERNEL if policy == KERNEL else POLICIES[0]]
+        # CLOCK stands in for the kernel's replacement.
+        simulated = "clock" if policy == KERNEL else policy
+        command = [args.sweephand, "simulate", args.folder / f"{name}.swt", "-p", simulated, "-m", f"{frames(memory, policy)}p",
+                   "--device", device_of(args), "--native", str(native), "--paged-by", paged_by, "--format", "json"]
+        row = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)["rows"][0]
+        predicted = row["predicted_seconds"]
+        out.writerow({
+            "disk": args.disk, "program": name, "paged_by": paged_by, "policy": simulated,
+            "memory_mib": f"{memory * PAGE / 2**20:.1f}",
+            "native_seconds": f"{native:.3f}", "predicted_seconds": f"{predicted:.3f}",
+            "measured_seconds": f"{cell['seconds']:.3f}", "error_percent": f"{100 * (predicted / cell['seconds'] - 1):.1f}",
+            "predicted_pages_read": row["predicted_pages_read"], "pages_read": cell["pages_read"],
+            "predicted_pages_written": row["predicted_pages_written"], "pages_written": cell["pages_written"],
+            "least_seconds": f"{cell['least']:.3f}", "most_seconds": f"{cell['most']:.3f}",
+        })
+
+
+def slowdown(args):
     out = csv.DictWriter(sys.stdout, SLOWDOWN_COLUMNS, lineterminator="\n")
     out.writeheader()
-    for name in names:
-        pages = pages_of(sweephand, folder, name)
-        for paged_by in ("run", KERNEL):
-            with_all = [*launch_native(sweephand, KERNEL if paged_by == KERNEL else POLICIES[0], pages, folder), *command_of(name)]
-            seconds = median_row([measured(with_all, folder) for _ in range(ROUNDS)])["seconds"]
-            command = [sweephand, "advise", folder / f"{name}.swt", "--slowdown", str(FACTOR), "--device", device, "--native",
-                       str(seconds), "-p", ",".join(POLICIES), "--format", "json", "--lines", "0"]
-            advised = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)["time"][paged_by]
-            policy = KERNEL if paged_by == KERNEL else advised["policy"]
-            memory = advised["limit_bytes"]
-            if paged_by == KERNEL:
-                # `run` adds the kernel's share (memory.rs); a limit of systemd's has it already.
-                memory = (memory - (4 << 20)) * 64 // 65
-            found = [measured([*launch(sweephand, policy, memory, folder), *command_of(name)], folder) for _ in range(ROUNDS)]
-            if found := [one for one in found if one]:
-                row = median_row(found)
-                out.writerow({
-                    "program": name, "paged_by": paged_by, "policy": advised["policy"],
-                    "memory_mib": f"{advised['limit_bytes'] / 2**20:.0f}",
-                    "share_of_pages_percent": f"{100 * advised['memory_pages'] / pages:.0f}",
-                    "native_seconds": f"{seconds:.3f}", "predicted_seconds": f"{advised['predicted_seconds']:.3f}",
-                    "measured_seconds": f"{row['seconds']:.3f}", "slowdown": f"{row['seconds'] / seconds:.2f}",
-                    "least_seconds": f"{row['least']:.3f}", "most_seconds": f"{row['most']:.3f}",
-                })
-                sys.stdout.flush()
+    with disks.disk(args.disk, str(args.folder)) as swap:
+        measure_disk(args, swap)
+        for name in args.programs:
+            for paged_by in ("run", KERNEL):
+                if row := slowdown_of(args, swap, name, paged_by):
+                    out.writerow(row)
+                    sys.stdout.flush()
+
+
+def slowdown_of(args, swap, name, paged_by):
+    """What came of the memory that was advised for a program; None if no run came to its end."""
+    pages = pages_of(args, name)
+    with_all = [*launch_native(args, swap, KERNEL if paged_by == KERNEL else POLICIES[0], pages), *command_of(name)]
+    seconds = median_row([measured(args, with_all) for _ in range(args.rounds)])["seconds"]
+    command = [args.sweephand, "advise", args.folder / f"{name}.swt", "--slowdown", str(FACTOR), "--device", device_of(args),
+               "--native", str(seconds), "-p", ",".join(POLICIES), "--format", "json", "--lines", "0"]
+    advised = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)["time"][paged_by]
+    policy = KERNEL if paged_by == KERNEL else advised["policy"]
+    memory = advised["limit_bytes"]
+    if paged_by == KERNEL:
+        # `run` adds the kernel's share (memory.rs); a limit of systemd's has it already.
+        memory = (memory - (4 << 20)) * 64 // 65
+    found = [measured(args, [*launch(args, swap, policy, memory), *command_of(name)]) for _ in range(args.rounds)]
+    found = [one for one in found if one]
+    if not found:
+        return None
+    row = median_row(found)
+    return {
+        "disk": args.disk, "program": name, "paged_by": paged_by, "policy": advised["policy"],
+        "memory_mib": f"{advised['limit_bytes'] / 2**20:.0f}",
+        "share_of_pages_percent": f"{100 * advised['memory_pages'] / pages:.0f}",
+        "native_seconds": f"{seconds:.3f}", "predicted_seconds": f"{advised['predicted_seconds']:.3f}",
+        "measured_seconds": f"{row['seconds']:.3f}", "slowdown": f"{row['seconds'] / seconds:.2f}",
+        "least_seconds": f"{row['least']:.3f}", "most_seconds": f"{row['most']:.3f}",
+    }
 
 
 def main():
-    what, sweephand, folder, *rest = sys.argv[1:]
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    steps = {"record": record, "run": run, "table": table, "slowdown": slowdown}
+    parser.add_argument("step", choices=steps)
+    parser.add_argument("sweephand", metavar="SWEEPHAND")
+    parser.add_argument("folder", metavar="FOLDER", type=lambda folder: pathlib.Path(folder).resolve())
+    parser.add_argument("programs", metavar="PROGRAM", nargs="*", default=list(PROGRAMS))
+    parser.add_argument("--disk", choices=disks.DISKS, default="fast", help="fast: that of FOLDER")
+    parser.add_argument("--rounds", type=int, default=3, help="times that everything is run")
+    parser.add_argument("--patience", type=float, default=12, help="seconds for a run")
+    args = parser.parse_args()
+    if unknown := set(args.programs) - set(PROGRAMS):
+        parser.error(f"there is no {', '.join(sorted(unknown))}; there are: {', '.join(PROGRAMS)}")
     # Programs run in the folder.
-    sweephand, folder = shutil.which(sweephand) or sweephand, pathlib.Path(folder).resolve()
-    sweephand = str(pathlib.Path(sweephand).resolve())
-    match what:
-        case "record":
-            record(sweephand, folder, rest or PROGRAMS)
-        case "run":
-            run(sweephand, folder, rest or PROGRAMS)
-        case "table":
-            table(sweephand, folder, *rest)
-        case "slowdown":
-            slowdown(sweephand, folder, rest[0], rest[1:] or PROGRAMS)
-        case _:
-            sys.exit(__doc__)
+    args.sweephand = str(pathlib.Path(shutil.which(args.sweephand) or args.sweephand).resolve())
+    steps[args.step](args)
 
 
 if __name__ == "__main__":
