@@ -5,7 +5,7 @@ import pathlib
 import subprocess
 
 CONTROL = pathlib.Path("/sys/class/zram-control")
-# What the device may hold, for each byte of memory that it may take.
+# What a device may hold for each byte of memory that it may take, if nothing else is said.
 RATIO = 3
 # Before all other swap areas, so that a run's file gets only what does not fit.
 PRIORITY = 32767
@@ -29,8 +29,9 @@ class Pool:
 
 
 @contextlib.contextmanager
-def pool(mib):
-    """A zram device as swap area, until the context ends."""
+def pool(mib, disksize_mib=None):
+    """A zram device as swap area, until the context ends: the memory that it may take, and what it
+    may hold."""
     if not mib:
         yield Pool(None)
         return
@@ -38,7 +39,7 @@ def pool(mib):
     state, device = pathlib.Path(f"/sys/block/zram{number}"), f"/dev/zram{number}"
     with contextlib.ExitStack() as undo:
         undo.callback((CONTROL / "hot_remove").write_text, str(number))
-        (state / "disksize").write_text(f"{mib * RATIO}M")
+        (state / "disksize").write_text(f"{disksize_mib or mib * RATIO}M")
         (state / "mem_limit").write_text(f"{mib}M")
         subprocess.run(["mkswap", device], check=True, stdout=subprocess.DEVNULL)
         subprocess.run(["swapon", "--priority", str(PRIORITY), device], check=True)

@@ -6,6 +6,8 @@
 sizes under two policies of `sweephand run` and under `sweephand run --kernel`, by turns. What it
 measures is kept in FOLDER, by disk. `table` predicts the same from the traces, and prints both.
 `slowdown` asks `advise --slowdown 1.2` how much memory is enough, and runs the programs in it.
+`zram` asks `advise` whether zram before the disk pays in 80 % of a program's pages, and runs it so
+and without, in the same memory in total. Where `advise` says no, a quarter goes to zram.
 
 SWEEPHAND is the command. Pages go to FOLDER, or to the disk that --disk names
 (lab/bench/pager/disks.py). Needs root, Valgrind, Debian's sort, sqlite3, python3 with numpy, perl,
@@ -14,6 +16,7 @@ gcc, mawk, xz, zstd and git."""
 import argparse
 import csv
 import json
+import math
 import os
 import pathlib
 import shutil
@@ -23,6 +26,7 @@ import sys
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "pager"))
 import disks
+import zram
 
 SHARES = (0.65, 0.8, 0.9)
 POLICIES = ("clock", "clock-pro-strict")
@@ -32,6 +36,7 @@ KERNEL = "kernel"
 KERNELS_PAGES = 200
 FACTOR = 1.2
 PAGE = 4096
+MIB_PAGES = (1 << 20) // PAGE
 # The same order in hashes at every run, no threads that were not asked for.
 COUNTS = ("pages_read", "pages_written", "zero_fill_faults", "refaults", "refaults_in_flight", "unasked_pages", "unused_pages")
 ENVIRONMENT = {**os.environ, "LC_ALL": "C", "PYTHONHASHSEED": "0", "PERL_HASH_SEED": "0", "PERL_PERTURB_KEYS": "0",
@@ -89,6 +94,10 @@ COLUMNS = ["disk", "program", "paged_by", "policy", "memory_mib", "native_second
            "most_seconds"]
 SLOWDOWN_COLUMNS = ["disk", "program", "paged_by", "policy", "memory_mib", "share_of_pages_percent", "native_seconds",
                     "predicted_seconds", "measured_seconds", "slowdown", "least_seconds", "most_seconds"]
+
+ZRAM_SHARE = 0.8
+ZRAM_COLUMNS = ["disk", "program", "memory_mib", "advised_pool_mib", "pool_mib", "disksize_mib", "peak_mib",
+                "predicted_kernel_seconds", "predicted_zram_seconds", "predicted_times", "kernel_seconds", "zram_seconds", "times"]
 
 
 def command_of(name):
@@ -264,9 +273,50 @@ def slowdown_of(args, swap, name, paged_by):
     }
 
 
+def zram_table(args):
+    out = csv.DictWriter(sys.stdout, ZRAM_COLUMNS, lineterminator="\n")
+    out.writeheader()
+    with disks.disk(args.disk, str(args.folder)) as swap:
+        measure_disk(args, swap)
+        for name in args.programs:
+            if row := zram_row(args, swap, name):
+                out.writerow(row)
+                sys.stdout.flush()
+
+
+def zram_row(args, swap, name):
+    """What was advised about zram for a program, and what came; None if no run came to its end."""
+    memory = max(int(ZRAM_SHARE * pages_of(args, name)), 1024)
+    command = [*launch_native(args, swap, KERNEL, pages_of(args, name)), *command_of(name)]
+    if not (native := measured(args, command)):
+        return None
+    command = [args.sweephand, "advise", args.folder / f"{name}.swt", "--device", device_of(args), "--native",
+               str(native["wall_ns"] / 1e9), "--memory", f"{frames(memory, KERNEL)}p", "--format", "json", "--lines", "0"]
+    advised = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)["compression"]["memory"][0]
+    pool = advised["zram"]
+    pool_mib = math.ceil(pool["pool_pages"] / MIB_PAGES) if pool else round(memory / 4 / MIB_PAGES)
+    disksize_mib = math.ceil(pool["peak_stored_pages"] / MIB_PAGES) if pool else None
+    kernel = [measured(args, [*launch(args, swap, KERNEL, memory * PAGE), *command_of(name)]) for _ in range(args.rounds)]
+    with zram.pool(pool_mib, disksize_mib) as device:
+        left = memory * PAGE - (pool_mib << 20)
+        compressed = [measured(args, [*launch(args, swap, KERNEL, left), *command_of(name)]) for _ in range(args.rounds)]
+        peak_mib = device.peak_mib()
+    if None in kernel or None in compressed:
+        return None
+    seconds = [median_row(runs)["seconds"] for runs in (kernel, compressed)]
+    predicted = [advised["seconds"], pool["seconds"] if pool else advised["seconds"]]
+    return {
+        "disk": args.disk, "program": name, "memory_mib": f"{memory / MIB_PAGES:.1f}", "advised_pool_mib": pool_mib if pool else 0,
+        "pool_mib": pool_mib, "disksize_mib": disksize_mib or zram.RATIO * pool_mib, "peak_mib": peak_mib,
+        "predicted_kernel_seconds": f"{predicted[0]:.3f}", "predicted_zram_seconds": f"{predicted[1]:.3f}",
+        "predicted_times": f"{predicted[0] / predicted[1]:.2f}", "kernel_seconds": f"{seconds[0]:.3f}",
+        "zram_seconds": f"{seconds[1]:.3f}", "times": f"{seconds[0] / seconds[1]:.2f}",
+    }
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    steps = {"record": record, "run": run, "table": table, "slowdown": slowdown}
+    steps = {"record": record, "run": run, "table": table, "slowdown": slowdown, "zram": zram_table}
     parser.add_argument("step", choices=steps)
     parser.add_argument("sweephand", metavar="SWEEPHAND")
     parser.add_argument("folder", metavar="FOLDER", type=lambda folder: pathlib.Path(folder).resolve())
