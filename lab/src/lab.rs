@@ -12,8 +12,10 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use sweephand_policy::PageId;
 use sweephand_policy::registry::Spec;
-use sweephand_sim::{Cell, ClassCounts, Outcome, RefaultDistances, Sweep, SweepError, Trajectory};
-use sweephand_trace::{Header, Metadata, Trace, Writer, import_trace};
+use sweephand_sim::{
+    Cell, ClassCounts, Outcome, RefaultDistances, Split, Sweep, SweepError, TierCounts, Tiers, Trajectory,
+};
+use sweephand_trace::{Header, Interrupt, Metadata, Trace, Writer, import_trace};
 use xxhash_rust::xxh3::Xxh3;
 
 /// Why an experiment could not be run.
@@ -79,6 +81,12 @@ pub enum Error {
     /// The simulation failed.
     #[error(transparent)]
     Sweep(#[from] sweephand_sim::SweepError),
+    /// The tiers could not be simulated.
+    #[error(transparent)]
+    Tiers(#[from] sweephand_sim::TiersError),
+    /// There is no such device.
+    #[error(transparent)]
+    Device(#[from] sweephand_time::DeviceError),
     /// The machine could not be run.
     #[error(transparent)]
     Machine(#[from] sweephand_machine::MachineError),
@@ -377,14 +385,28 @@ impl Lab {
         Ok(results.into_iter().map(|(outcome, _)| outcome).collect())
     }
 
-    fn sweep(&self, trace: &Trace, sweep: &Sweep) -> Result<Vec<(Outcome, Trajectory)>, Error> {
+    /// Simulates splits of memories. The results are in their order.
+    pub(crate) fn tiers(
+        &self,
+        trace: &Trace,
+        tiers: &Tiers,
+        splits: &[Split],
+    ) -> Result<Vec<(Outcome, TierCounts)>, Error> {
+        Ok(tiers.run(trace, splits, false, &Interrupt::default(), &self.progress_of(trace))?)
+    }
+
+    /// Says how far a simulation of a trace is.
+    fn progress_of(&self, trace: &Trace) -> impl Fn(u64) {
         let Header { totals, metadata, .. } = trace.header();
-        let progress = |done| {
+        move |done| {
             if let Some(progress) = &self.progress {
                 progress(&metadata.program, done, totals.records);
             }
-        };
-        Ok(sweep.run(trace, &progress)?)
+        }
+    }
+
+    fn sweep(&self, trace: &Trace, sweep: &Sweep) -> Result<Vec<(Outcome, Trajectory)>, Error> {
+        Ok(sweep.run(trace, &self.progress_of(trace))?)
     }
 
     /// Runs policies with references collapsed, as the experiments on classic traces want it. The

@@ -27,6 +27,8 @@ mod clock_pro_2005_readings;
 mod clock_pro_2005_streams;
 #[path = "../papers/clock-pro-2005/page_faults/table_6.rs"]
 mod clock_pro_2005_table_6;
+#[path = "../papers/compressed-caching-1999/experiments.rs"]
+mod compressed_caching_1999;
 mod html;
 mod item;
 mod kept;

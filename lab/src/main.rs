@@ -54,7 +54,13 @@ mod tests {
     #[test]
     fn the_commands_of_the_book_and_of_the_papers_are_accepted() {
         let project = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-        let papers = ["apr-2020", "clock-pro-2005", "linux-mm-advanced-page-replacement", "wsclock-1981"];
+        let papers = [
+            "apr-2020",
+            "clock-pro-2005",
+            "compressed-caching-1999",
+            "linux-mm-advanced-page-replacement",
+            "wsclock-1981",
+        ];
         let mut pages =
             ["README.md", "docs/papers.md", "docs/artifact.md", "lab/README.md"].map(String::from).to_vec();
         pages.extend(papers.map(|paper| format!("lab/papers/{paper}/README.md")));

@@ -3,13 +3,15 @@
 use crate::{
     Error, Item, apr_2020, apr_2020_access_window, clock_pro_2005, clock_pro_2005_figure_4,
     clock_pro_2005_live, clock_pro_2005_others, clock_pro_2005_readings, clock_pro_2005_streams,
-    clock_pro_2005_table_6, linux_mm, linux_mm_live, wsclock_1981, wsclock_1981_causes, wsclock_1981_speed,
+    clock_pro_2005_table_6, compressed_caching_1999, linux_mm, linux_mm_live, wsclock_1981,
+    wsclock_1981_causes, wsclock_1981_speed,
 };
 
 /// What each paper's folder says of it, by folder.
 const READMES: &[(&str, &str)] = &[
     ("apr-2020", include_str!("../papers/apr-2020/README.md")),
     ("clock-pro-2005", include_str!("../papers/clock-pro-2005/README.md")),
+    ("compressed-caching-1999", include_str!("../papers/compressed-caching-1999/README.md")),
     (
         "linux-mm-advanced-page-replacement",
         include_str!("../papers/linux-mm-advanced-page-replacement/README.md"),
@@ -38,6 +40,7 @@ const PAPERS: &[&[Item]] = &[
     apr_2020::ITEMS,
     apr_2020_access_window::ITEMS,
     linux_mm::ITEMS,
+    compressed_caching_1999::ITEMS,
 ];
 
 /// Items that run programs live: measured on a machine. Their results are the machine's, and of the

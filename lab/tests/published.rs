@@ -11,17 +11,19 @@ use sweephand_lab::{
 
 /// The papers that have a test of their own below. The runs behind their results are kept, and the
 /// tests repeat one run in N: this is N. `sweephand-lab reproduce` repeats all.
-const COMMITTED: [(&str, u64); 4] = [
+const COMMITTED: [(&str, u64); 5] = [
     ("apr-2020", 512),
     ("clock-pro-2005", 512),
     ("linux-mm-advanced-page-replacement", 512),
     ("wsclock-1981", 128),
+    ("compressed-caching-1999", 1),
 ];
 /// How many times as many runs the tests repeat with `SWEEPHAND_AT_LENGTH`.
 const AT_LENGTH: u64 = 32;
 /// Items whose runs are not kept, and take a minute and more each. They are made only with
 /// `SWEEPHAND_AT_LENGTH` or when they are written.
-const AT_LENGTH_ONLY: [&str; 3] = ["apr/figure-4.2", "apr/summary", "apr/window"];
+const AT_LENGTH_ONLY: [&str; 4] =
+    ["apr/figure-4.2", "apr/summary", "apr/window", "compressed-caching/adaptive-split"];
 
 /// By paper, the lab of all its tests, so that nothing is simulated twice; `None` if the traces are
 /// not here.
@@ -190,6 +192,11 @@ fn the_committed_results_of_linux_are_what_comes_out() {
 #[test]
 fn the_committed_results_of_wsclock_are_what_comes_out() {
     expect_committed_results(COMMITTED[3].0);
+}
+
+#[test]
+fn the_committed_results_of_compressed_caching_are_what_comes_out() {
+    expect_committed_results(COMMITTED[4].0);
 }
 
 /// What is measured depends on the machine and the day, so it is not compared; but it says which
