@@ -527,6 +527,11 @@ impl<'a> NaiveAdaptive<'a> {
                 self.resident.push(page);
                 if !was_resident {
                     self.below.fault(page);
+                    let is_full = self.resident.len() + self.below.pages() > self.memory_pages;
+                    if distance.is_none() && is_full {
+                        let costs_ns = self.costs.compression_ns as f64;
+                        self.gains.iter_mut().for_each(|gains| gains.push(-costs_ns));
+                    }
                     self.make_room();
                 }
             }
@@ -553,9 +558,7 @@ impl<'a> NaiveAdaptive<'a> {
     fn weigh(&mut self, distance: Option<usize>) {
         let Some(distance) = distance else { return };
         let targets = self.targets();
-        if distance <= self.memory_pages - targets[3]
-            || targets.iter().all(|pool| distance > self.held(*pool))
-        {
+        if distance <= self.memory_pages - targets[3] {
             return;
         }
         let SplitCosts { fault_ns, compression_ns, disk_read_ns } = self.costs;

@@ -55,14 +55,21 @@ impl AdaptiveLru {
         self.counts.first_touch_faults += u64::from(distance.is_none());
         self.below.fault(page, 0);
         self.resident.push_back(RESIDENT, page);
+        if distance.is_none() && self.used_pages() > self.memory_pages {
+            self.balance.pushed_out();
+        }
         let evictions = self.counts.evictions;
         self.make_room();
         self.counts.warmup_faults += u64::from(evictions == self.counts.evictions);
     }
 
+    fn used_pages(&mut self) -> usize {
+        self.resident.len(RESIDENT) + self.below.only_pool().pages()
+    }
+
     fn make_room(&mut self) {
         let target_pages = self.balance.target_pages();
-        while self.resident.len(RESIDENT) + self.below.only_pool().pages() > self.memory_pages {
+        while self.used_pages() > self.memory_pages {
             let pool = self.below.only_pool();
             if pool.pages() > target_pages {
                 pool.write_back();

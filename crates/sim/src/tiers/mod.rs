@@ -45,7 +45,7 @@
 //!
 //! **A split may adapt.** Under LRU before zswap, [`balance`] weighs what pools of a few sizes
 //! would have saved and cost lately, and [`adaptive`] moves memory to the size that pays best. This
-//! is the paper's own scheme.
+//! is the paper's own scheme, with the differences that [`balance`] lists.
 //!
 //! **What the model has.** Pages that zsmalloc packs into its size classes ([`size_classes`]).
 //! Exclusive loads: a page is in one place only. Write-back in the order of evictions, and the
