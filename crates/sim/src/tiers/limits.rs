@@ -87,6 +87,15 @@ mod tests {
         assert_eq!([zram(None), zram(Some(50)), zram(Some(200))], [656, 500, 646]);
     }
 
+    /// Seven pages hold none of the zspages of eight that pages at 3:1 and 2:1 go to.
+    #[test]
+    fn a_pool_smaller_than_a_zspage_holds_nothing() {
+        let classes = SizeClasses::new(4096);
+        let places = |pages, bytes| Limits::new(ZSWAP, 20, pages, 4096).places(classes.class_of(bytes));
+        assert_eq!([1365, 2048, 1950].map(|bytes| places(7, bytes)), [0, 0, 14]);
+        assert_eq!([1365, 2048, 1950].map(|bytes| places(8, bytes)), [23, 15, 16]);
+    }
+
     #[test]
     fn a_device_whose_table_does_not_fit_holds_nothing() {
         let zram = Limits::new(TierKind::Zram { disksize_percent: Some(1000) }, 1000, 30, 4096);
