@@ -248,10 +248,9 @@ mod tests {
     use sweephand_policy::registry::Spec;
     use sweephand_sim::{Resident, SplitCosts};
 
-    #[test]
-    fn every_column_has_the_number_of_its_name() {
-        let described = SimulatedTrace {
-            trace: "t".into(),
+    fn described(name: &str) -> SimulatedTrace {
+        SimulatedTrace {
+            trace: name.into(),
             checksum: String::new(),
             records: 90,
             references: 100,
@@ -262,11 +261,14 @@ mod tests {
             known_from_pages: 0,
             sample: None,
             warmup: None,
-        };
-        let spec = Spec::parse("lru").unwrap();
-        let split = Split { spec, memory_pages: 20, resident: Resident::Pages(12) };
+        }
+    }
+
+    /// A row for 12 resident pages in `memory_pages`, or for a split that adapts.
+    fn row(trace: &SimulatedTrace, memory_pages: usize, is_adaptive: bool, seconds: Option<f64>) -> TiersRow {
         let costs = SplitCosts { fault_ns: 1, compression_ns: 2, disk_read_ns: 3 };
-        let adaptive = Split { resident: Resident::Adaptive(costs), ..split.clone() };
+        let resident = if is_adaptive { Resident::Adaptive(costs) } else { Resident::Pages(12) };
+        let split = Split { spec: Spec::parse("lru").unwrap(), memory_pages, resident };
         let outcome = Outcome { faults: 70, first_touch_faults: 40, evictions: 58, ..Outcome::default() };
         let counts = TierCounts {
             same_filled_faults: 1,
@@ -279,30 +281,68 @@ mod tests {
             turned_away: 3,
             peak_pool_pages: 7,
         };
-        let report = TiersReport {
-            sweephand: TiersReport::header([("device", "hdd".into())]),
-            rows: [&split, &adaptive]
-                .map(|split| TiersRow::new(&described, split, &outcome, &counts, Some(1.5)))
-                .into(),
-            traces: vec![described],
-        };
-        let mut csv = Vec::new();
-        report.write(Format::Csv, &mut csv).unwrap();
+        TiersRow::new(trace, &split, &outcome, &counts, seconds)
+    }
+
+    fn written(traces: Vec<SimulatedTrace>, rows: Vec<TiersRow>, format: Format) -> String {
+        let report = TiersReport { sweephand: TiersReport::header([]), traces, rows };
+        let mut out = Vec::new();
+        report.write(format, &mut out).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn every_column_has_the_number_of_its_name() {
+        let trace = described("t");
+        let rows = [false, true].map(|is_adaptive| row(&trace, 20, is_adaptive, Some(1.5)));
         assert_eq!(
-            String::from_utf8(csv).unwrap(),
+            written(vec![trace], rows.into(), Format::Csv),
             "trace,policy,memory_pages,resident_pages,references,distinct_pages,faults,first_touch_faults,\
              evictions,same_filled_faults,pool_faults,disk_faults,compressions,decompressions,write_backs,\
              rejected,turned_away,peak_pool_pages,paging_seconds\n\
              t,lru,20,12,100,40,70,40,58,1,20,9,50,33,13,2,3,7,1.500000\n\
              t,lru,20,,100,40,70,40,58,1,20,9,50,33,13,2,3,7,1.500000\n"
         );
-        let mut table = Vec::new();
-        report.write(Format::Table(()), &mut table).unwrap();
-        let table = String::from_utf8(table).unwrap();
-        assert!(table.contains("lru in 80.0 KiB (20 pages):\n"), "{table}");
-        for (line, resident) in table.lines().rev().zip(["adaptive", "60%"]) {
-            let cells: Vec<_> = line.split_whitespace().collect();
-            assert_eq!(cells, [resident, "70", "40", "21", "9", "18", "28.0", "KiB", "1.50"]);
-        }
+    }
+
+    #[test]
+    fn without_a_device_there_are_no_seconds() {
+        let trace = described("t");
+        let csv = written(vec![trace.clone()], vec![row(&trace, 20, false, None)], Format::Csv);
+        assert!(
+            csv.ends_with("peak_pool_pages\nt,lru,20,12,100,40,70,40,58,1,20,9,50,33,13,2,3,7\n"),
+            "{csv}"
+        );
+        let is_said = |options: Vec<(&'static str, Value)>| {
+            TiersReport::header(options)["conventions"].get("paging_seconds").is_some()
+        };
+        assert!(is_said(vec![("seed", 1.into()), ("device", "hdd".into())]));
+        assert!(!is_said(vec![("seed", 1.into())]));
+    }
+
+    #[test]
+    fn each_trace_and_each_memory_has_a_table_of_its_own() {
+        let traces = ["t", "u"].map(described);
+        let rows = vec![
+            row(&traces[0], 20, false, Some(1.5)),
+            row(&traces[0], 20, true, Some(1.5)),
+            row(&traces[0], 40, false, Some(1.5)),
+            row(&traces[1], 20, false, Some(0.25)),
+        ];
+        let heading = " resident  faults  first touches  in the pool  on disk  written to disk  pool at most  \
+                       seconds of paging\n";
+        let counts = "70             40           21        9               18      28.0 KiB";
+        let expected = format!(
+            "t: 100 references to 40 pages (160 KiB)\n\n\
+             lru in 80.0 KiB (20 pages):\n\n{heading} \
+             60%           {counts}               1.50\n \
+             adaptive      {counts}               1.50\n\n\
+             lru in 160 KiB (40 pages):\n\n{heading} \
+             30%           {counts}               1.50\n\n\
+             u: 100 references to 40 pages (160 KiB)\n\n\
+             lru in 80.0 KiB (20 pages):\n\n{heading} \
+             60%           {counts}               0.25\n"
+        );
+        assert_eq!(written(traces.into(), rows, Format::Table(())), expected);
     }
 }
