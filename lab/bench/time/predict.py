@@ -324,7 +324,7 @@ def main():
     parser.add_argument("--disk", choices=disks.DISKS, default="fast", help="fast: that of FOLDER")
     parser.add_argument("--rounds", type=int, default=3, help="times that everything is run")
     parser.add_argument("--patience", type=float, default=12, help="seconds for a run")
-    args = parser.parse_args()
+    args = parser.parse_intermixed_args()
     if unknown := set(args.programs) - set(PROGRAMS):
         parser.error(f"there is no {', '.join(sorted(unknown))}; there are: {', '.join(PROGRAMS)}")
     # Programs run in the folder.
