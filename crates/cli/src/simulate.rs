@@ -41,10 +41,10 @@ pub(crate) struct Args {
     #[arg(long, conflicts_with_all = ["collapse", "sample", "device", "trajectory"])]
     pub(crate) whole_objects: bool,
     /// Split each memory between resident pages and a pool of compressed ones, before a disk:
-    /// zswap or zram, with ratio=3 and, in percent of the pages, same-filled=0%,
-    /// incompressible=0%. zswap:accept=90% is the kernel's behaviour at the limit,
-    /// zram:disksize=50% a size before compression, in percent of memory. --device is the disk
-    /// behind the pool
+    /// zswap or zram. Pages compress as recorded with the trace, with codec=lz4 or zstd, or
+    /// else with ratio=3 and, in percent of the pages, same-filled=0%, incompressible=0%.
+    /// zswap:accept=90% is the kernel's behaviour at the limit, zram:disksize=50% a size before
+    /// compression, in percent of memory. --device is the disk behind the pool
     #[arg(long, value_name = "POOL")]
     #[arg(conflicts_with_all = ["whole_objects", "warmup", "sample", "measure", "native", "paged_by"])]
     #[arg(conflicts_with_all = ["misses", "over_time", "trajectory"])]

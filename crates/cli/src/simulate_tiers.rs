@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use sweephand_output::Output;
 use sweephand_policy::registry::Spec;
-use sweephand_results::{TiersReport, TiersRow};
-use sweephand_sim::{Cell, MemorySize, Split, Sweep, SweepError, TierSpec, TierSpecError, Tiers};
+use sweephand_results::{TiersReport, TiersRow, TracePages};
+use sweephand_sim::{Cell, MemorySize, Split, Sweep, SweepError, TierSpec, TierSpecError};
 use sweephand_time::{Device, TierCosts};
 use sweephand_trace::{Interrupt, Trace};
 
@@ -31,7 +31,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     in_use.extend(device_files.iter().flatten().map(PathBuf::as_path));
     let mut out = Output::create(args.output.as_deref().unwrap_or(Path::new("-")), &in_use)?;
     let sweephand = TiersReport::header(options(args, &request));
-    let mut report = TiersReport { sweephand, traces: Vec::new(), rows: Vec::new() };
+    let mut report =
+        TiersReport { sweephand, traces: Vec::new(), compressibility: Vec::new(), rows: Vec::new() };
     for path in &args.traces {
         let trace = open(path)?;
         let costs = request.costs(&trace);
@@ -40,7 +41,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         let bar = progress::bar(trace.header().totals.records, "references");
         bar.set_message(described.trace.clone());
         let progress = |records| bar.set_position(records);
-        let told = Tiers::from(request.tiers).run(
+        let contents = trace.header().metadata.contents.as_ref();
+        let told = request.tiers.tiers(contents).run(
             &trace,
             &splits,
             args.collapse,
@@ -53,6 +55,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             report.rows.push(TiersRow::new(&described, split, outcome, counts, seconds));
         }
         report.traces.push(described);
+        report.compressibility.push(TracePages::of(&request.tiers, contents));
     }
     report.write(format, &mut out).context("the results cannot be written")?;
     out.commit()?;

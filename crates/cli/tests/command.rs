@@ -1003,12 +1003,13 @@ fn memories_are_split_between_resident_and_compressed_pages() {
     let expected = "\
         trace,policy,memory_pages,resident_pages,references,distinct_pages,faults,first_touch_faults,evictions,\
         same_filled_faults,pool_faults,disk_faults,compressions,decompressions,write_backs,rejected,turned_away,\
-        peak_pool_pages\n\
-        loop.swt,lru,40,40,180,60,180,60,140,0,0,120,0,0,0,0,140,0\n\
-        loop.swt,lru,40,20,180,60,180,60,160,0,120,0,160,120,0,0,0,20\n";
+        peak_pool_pages,peak_stored_pages\n\
+        loop.swt,lru,40,40,180,60,180,60,140,0,0,120,0,0,0,0,140,0,0\n\
+        loop.swt,lru,40,20,180,60,180,60,160,0,120,0,160,120,0,0,0,20,40\n";
     assert_eq!(csv, expected);
     let table = sandbox.stdout(&format!("{command} --tiers zram:ratio=2.1 --device hdd"));
     assert!(table.contains("lru in 160 KiB (40 pages):"), "{table}");
+    assert!(table.contains("\ncompressibility assumed, but ratio as given: 2.10:1, "), "{table}");
     let seconds = |line: &str| line.split_whitespace().last().unwrap().parse::<f64>().unwrap();
     let lines: Vec<_> = table.lines().rev().take(2).map(seconds).collect();
     assert!(lines[0] < 0.01 && lines[1] > 1.5, "{table}");

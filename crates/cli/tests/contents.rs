@@ -78,6 +78,9 @@ fn a_recording_under_valgrind_says_what_pages_contain() {
     let page = output(sweephand().args(["report", "-p", "clock", "-m", "50%", "-o", "-"]).arg(&trace)).stdout;
     let page = text(&page);
     assert!(page.contains(">Compressibility</h2>") && page.contains("<table class=\"contents\">"));
+    let tiers = ["simulate", "-m", "50%", "--resident", "80%", "--tiers", "zram:codec=zstd"];
+    let tiers = text(&output(sweephand().args(tiers).arg(&trace)).stdout);
+    assert!(tiers.contains("\ncompressibility recorded (zstd, "), "{tiers}");
 }
 
 #[test]

@@ -22,6 +22,7 @@
 #![forbid(unsafe_code)]
 
 mod columns;
+mod compressibility;
 mod format;
 mod live;
 mod machine_readable;
@@ -40,6 +41,7 @@ mod trace;
 mod units;
 
 pub use columns::{Column, Field};
+pub use compressibility::TracePages;
 pub use format::{Format, TextFormat};
 pub use live::{LiveReport, LiveRun, median};
 pub use machine_readable::{SCHEMA_VERSION, header, json};

@@ -2,7 +2,7 @@
 
 use crate::columns::{Column, Field, named};
 use crate::machine_readable::{header, write_csv, write_json};
-use crate::{Format, SimulatedTrace, SimulationRow, Table, bytes, grouped};
+use crate::{Format, SimulatedTrace, SimulationRow, Table, TracePages, bytes, grouped};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use std::io::{self, Write};
@@ -48,6 +48,8 @@ pub struct TiersRow {
     pub turned_away: u64,
     /// The most memory that the pool took, in pages.
     pub peak_pool_pages: u64,
+    /// Pages for which a device for swap needs room so that all fit that went to the pool.
+    pub peak_stored_pages: u64,
     /// Seconds of paging, to six decimals, where they were predicted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub paging_seconds: Option<f64>,
@@ -55,7 +57,7 @@ pub struct TiersRow {
 
 impl TiersRow {
     /// Its columns, in order.
-    pub const COLUMNS: [Column<Self>; 18] = [
+    pub const COLUMNS: [Column<Self>; 19] = [
         ("trace", Field::Text(|row| &row.trace)),
         ("policy", Field::Text(|row| &row.policy)),
         ("memory_pages", Field::Count(|row| row.memory_pages)),
@@ -74,6 +76,7 @@ impl TiersRow {
         ("rejected", Field::Count(|row| row.rejected)),
         ("turned_away", Field::Count(|row| row.turned_away)),
         ("peak_pool_pages", Field::Count(|row| row.peak_pool_pages)),
+        ("peak_stored_pages", Field::Count(|row| row.peak_stored_pages)),
     ];
 
     /// The one behind them where time was predicted.
@@ -111,6 +114,7 @@ impl TiersRow {
             rejected,
             turned_away,
             peak_pool_pages: counts.peak_pool_pages,
+            peak_stored_pages: counts.peak_stored_pages,
             paging_seconds: paging_seconds.map(|seconds| (seconds * 1e6).round() / 1e6),
         }
     }
@@ -128,6 +132,8 @@ pub struct TiersReport {
     pub sweephand: Map<String, Value>,
     /// The traces, in order.
     pub traces: Vec<SimulatedTrace>,
+    /// How well the pages of each trace compress.
+    pub compressibility: Vec<TracePages>,
     /// The results: by trace, policy, memory size and split, in that order.
     pub rows: Vec<TiersRow>,
 }
@@ -146,6 +152,9 @@ impl TiersReport {
             "disk_faults": "one page each; nothing is read ahead",
             "compressions": "of evicted pages for which there is room, changed or not",
             "decompressions": "for faults and for write-backs; zram keeps what would take a page whole",
+            "compressibility": "as recorded with the trace, but what --tiers gives; assumed if nothing was recorded \
+                                (codec is null)",
+            "peak_stored_pages": "before compression: the most pages in the pool, and the most same-filled ones",
             "no_pool": "where all memory is resident, all evicted pages go to the disk (turned_away)",
             "percentages_of_memory": "of the trace's distinct pages, to the nearest page, at least one",
         });
@@ -187,7 +196,7 @@ impl TiersReport {
 
     /// A table for each policy and memory size, with a row for each split.
     fn write_tables(&self, mut out: impl Write) -> io::Result<()> {
-        for (index, trace) in self.traces.iter().enumerate() {
+        for (index, (trace, pages)) in self.traces.iter().zip(&self.compressibility).enumerate() {
             if index > 0 {
                 writeln!(out)?;
             }
@@ -199,6 +208,7 @@ impl TiersReport {
                 grouped(trace.distinct_pages),
                 bytes(trace.distinct_pages * trace.page_bytes),
             )?;
+            writeln!(out, "compressibility {pages}")?;
             let rows: Vec<_> = self.rows.iter().filter(|row| row.trace == trace.trace).collect();
             for rows in rows.chunk_by(|a, b| (&a.policy, a.memory_pages) == (&b.policy, b.memory_pages)) {
                 let memory_pages = rows[0].memory_pages;
@@ -280,12 +290,15 @@ mod tests {
             rejected: 2,
             turned_away: 3,
             peak_pool_pages: 7,
+            peak_stored_pages: 17,
         };
         TiersRow::new(trace, &split, &outcome, &counts, seconds)
     }
 
     fn written(traces: Vec<SimulatedTrace>, rows: Vec<TiersRow>, format: Format) -> String {
-        let report = TiersReport { sweephand: TiersReport::header([]), traces, rows };
+        let pages = TracePages::of(&"zswap".parse().unwrap(), None);
+        let compressibility = vec![pages; traces.len()];
+        let report = TiersReport { sweephand: TiersReport::header([]), traces, rows, compressibility };
         let mut out = Vec::new();
         report.write(format, &mut out).unwrap();
         String::from_utf8(out).unwrap()
@@ -299,9 +312,9 @@ mod tests {
             written(vec![trace], rows.into(), Format::Csv),
             "trace,policy,memory_pages,resident_pages,references,distinct_pages,faults,first_touch_faults,\
              evictions,same_filled_faults,pool_faults,disk_faults,compressions,decompressions,write_backs,\
-             rejected,turned_away,peak_pool_pages,paging_seconds\n\
-             t,lru,20,12,100,40,70,40,58,1,20,9,50,33,13,2,3,7,1.500000\n\
-             t,lru,20,,100,40,70,40,58,1,20,9,50,33,13,2,3,7,1.500000\n"
+             rejected,turned_away,peak_pool_pages,peak_stored_pages,paging_seconds\n\
+             t,lru,20,12,100,40,70,40,58,1,20,9,50,33,13,2,3,7,17,1.500000\n\
+             t,lru,20,,100,40,70,40,58,1,20,9,50,33,13,2,3,7,17,1.500000\n"
         );
     }
 
@@ -310,7 +323,7 @@ mod tests {
         let trace = described("t");
         let csv = written(vec![trace.clone()], vec![row(&trace, 20, false, None)], Format::Csv);
         assert!(
-            csv.ends_with("peak_pool_pages\nt,lru,20,12,100,40,70,40,58,1,20,9,50,33,13,2,3,7\n"),
+            csv.ends_with("peak_stored_pages\nt,lru,20,12,100,40,70,40,58,1,20,9,50,33,13,2,3,7,17\n"),
             "{csv}"
         );
         let is_said = |options: Vec<(&'static str, Value)>| {
@@ -331,15 +344,16 @@ mod tests {
         ];
         let heading = " resident  faults  first touches  in the pool  on disk  written to disk  pool at most  \
                        seconds of paging\n";
+        let pages = "compressibility assumed: 3.00:1, 0% same-filled, 0% incompressible";
         let counts = "70             40           21        9               18      28.0 KiB";
         let expected = format!(
-            "t: 100 references to 40 pages (160 KiB)\n\n\
+            "t: 100 references to 40 pages (160 KiB)\n{pages}\n\n\
              lru in 80.0 KiB (20 pages):\n\n{heading} \
              60%           {counts}               1.50\n \
              adaptive      {counts}               1.50\n\n\
              lru in 160 KiB (40 pages):\n\n{heading} \
              30%           {counts}               1.50\n\n\
-             u: 100 references to 40 pages (160 KiB)\n\n\
+             u: 100 references to 40 pages (160 KiB)\n{pages}\n\n\
              lru in 80.0 KiB (20 pages):\n\n{heading} \
              60%           {counts}               0.25\n"
         );

@@ -67,8 +67,8 @@ pub use sampling::{
 pub use sweep::{Cell, DEFAULT_POLICIES, DEFAULT_SIZES, Sweep, SweepError, Trajectory, TrajectoryPoint};
 pub use threads::{bounded_threads, rayon_threads};
 pub use tiers::{
-    CompressedSizes, Compressibility, Resident, Split, SplitCosts, TierCounts, TierKind, TierSpec,
-    TierSpecError, Tiers, TiersError,
+    Codec, CompressedSizes, Compressibility, Resident, SizeSpread, Split, SplitCosts, TierCounts, TierKind,
+    TierSpec, TierSpecError, Tiers, TiersError,
 };
 pub use warmup::{CountingStart, Span, Warmup, WarmupError};
 pub use what_if::{Change, WhatIf, what_if};

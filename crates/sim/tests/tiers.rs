@@ -137,6 +137,9 @@ struct Naive<'a> {
     pool: Vec<(u32, u32)>,
     disk: Vec<u32>,
     counts: TierCounts,
+    /// The most pages that were in each of the first two lists.
+    most_same_filled: usize,
+    most_in_pool: usize,
 }
 
 impl<'a> Naive<'a> {
@@ -151,8 +154,18 @@ impl<'a> Naive<'a> {
             TierKind::Zswap { .. } => None,
         };
         let disksize = disksize.map(|percent| memory_pages * percent as usize / 100);
-        let (same_filled, pool, disk, counts) = (vec![], vec![], vec![], TierCounts::default());
-        Self { kind, limit_pages, disksize, bytes_of, same_filled, pool, disk, counts }
+        Self {
+            kind,
+            limit_pages,
+            disksize,
+            bytes_of,
+            same_filled: Vec::new(),
+            pool: Vec::new(),
+            disk: Vec::new(),
+            counts: TierCounts::default(),
+            most_same_filled: 0,
+            most_in_pool: 0,
+        }
     }
 
     fn counts(mut self, events: &[Event]) -> TierCounts {
@@ -187,6 +200,9 @@ impl<'a> Naive<'a> {
         if self.limit_pages > 0 {
             self.counts.peak_pool_pages = self.counts.peak_pool_pages.max(self.pages() as u64);
         }
+        self.most_same_filled = self.most_same_filled.max(self.same_filled.len());
+        self.most_in_pool = self.most_in_pool.max(self.pool.len());
+        self.counts.peak_stored_pages = (self.most_same_filled + self.most_in_pool) as u64;
     }
 
     fn dropped(&mut self, page: u32) {
@@ -381,7 +397,7 @@ fn random_strings_agree_with_the_naive_model_and_with_one_pass_for_all_pools() {
     let kinds = [(2.0, 0.0, 0.0), (3.0, 0.0, 0.0), (3.0, 20.0, 20.0), (1.05, 10.0, 30.0), (2.6, 0.0, 30.0)];
     for round in 0..20 {
         let (ratio, same_filled_percent, incompressible_percent) = kinds[round % kinds.len()];
-        let known = Compressibility { ratio, same_filled_percent, incompressible_percent };
+        let known = Compressibility { ratio, same_filled_percent, incompressible_percent, spread: None };
         let function = move |page: PageId| known.bytes(page, PAGE_BYTES);
         let pages = 2 + random.below(40);
         let steps = random_steps(&mut random, 400, pages, round % 2 == 0);
@@ -712,7 +728,10 @@ fn a_memory_is_split_into_shares_that_differ() {
 #[test]
 fn pages_of_a_size_that_no_kernel_has_are_refused() {
     let trace = trace_of(&[Step::Reference(0)], 512);
-    let error = Tiers::from("zswap".parse::<TierSpec>().unwrap())
+    let error = "zswap"
+        .parse::<TierSpec>()
+        .unwrap()
+        .tiers(None)
         .run(&trace, &splits("lru", &[1], &[1]), false, &Interrupt::default(), &|_| {})
         .unwrap_err();
     assert!(matches!(error, TiersError::PageBytes { page_bytes: 512, .. }), "{error}");

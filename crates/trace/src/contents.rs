@@ -25,6 +25,9 @@ pub const OTHERS: &str = "others";
 pub const AGES: [&str; 5] =
     ["newest quarter", "second quarter", "third quarter", "oldest quarter", "use not seen"];
 
+/// How names begin that are paths and not those of files: memory that programs share. It goes to
+/// swap.
+const SHARED_MEMORY: [&str; 4] = ["/dev/shm/", "/dev/zero", "/memfd:", "/SYSV"];
 /// More sampled pages than any recording has.
 const MOST_PAGES: u64 = 1 << 32;
 
@@ -218,6 +221,16 @@ impl Contents {
     pub fn sampled(&self) -> SampledPages {
         sum(self.ages.iter())
     }
+
+    /// The sampled pages that could go to swap: all but those of mapped files. A kernel reads these
+    /// from their files again, except the few that the program has changed. Where the trace has
+    /// more objects than rows, some may be among those of the last row.
+    pub fn swappable(&self) -> SampledPages {
+        let is_file = |name: &str| {
+            name.starts_with('/') && !SHARED_MEMORY.iter().any(|shared| name.starts_with(shared))
+        };
+        sum(self.objects.iter().filter(|object| !is_file(&object.name)).map(|object| &object.sampled))
+    }
 }
 
 #[cfg(test)]
@@ -253,6 +266,14 @@ mod tests {
         assert_eq!((file.pages, file.incompressible, file.lz4.by_size[11]), (3, 2, 1));
         assert_eq!(file.zstd.by_size, [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 2]);
         assert_eq!((SampledPages::default().zstd_ratio(), contents().sampled().pages), (None, 7));
+    }
+
+    #[test]
+    fn pages_of_files_do_not_go_to_swap_and_those_of_shared_memory_do() {
+        let mut contents = contents();
+        assert_eq!(contents.swappable(), contents.objects[0].sampled);
+        contents.objects[1].name = "/memfd:cache (deleted)".into();
+        assert_eq!(contents.swappable(), contents.sampled());
     }
 
     #[test]

@@ -22,6 +22,9 @@ pub struct TierCounts {
     pub turned_away: u64,
     /// The most memory that the pool took, in pages.
     pub peak_pool_pages: u64,
+    /// The most pages that were in the pool, before they were compressed, and the most same-filled
+    /// ones that were evicted. A device for swap with as many pages has room for all of them.
+    pub peak_stored_pages: u64,
 }
 
 impl TierCounts {

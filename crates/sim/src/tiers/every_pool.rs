@@ -95,6 +95,7 @@ impl EveryPool {
             write_backs,
             turned_away,
             peak_pool_pages: (self.class.pages_of(most) + limits.table_pages(most)) as u64,
+            peak_stored_pages: most as u64,
             ..TierCounts::default()
         }
     }

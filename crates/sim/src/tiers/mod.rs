@@ -83,7 +83,7 @@ mod size_classes;
 mod spec;
 
 pub use balance::SplitCosts;
-pub use compressed_sizes::{CompressedSizes, Compressibility};
+pub use compressed_sizes::{Codec, CompressedSizes, Compressibility, SizeSpread};
 pub use counts::TierCounts;
 pub use kind::TierKind;
 pub use simulation::{Resident, Split, Tiers, TiersError};

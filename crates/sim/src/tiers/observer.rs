@@ -42,8 +42,11 @@ pub(super) struct TierObserver {
     limits: Vec<Limits>,
     pools: Pools,
     place: PageMap<Place>,
-    /// What is the same for all pools. `disk_faults` are those on pages that no pool took.
+    /// What is the same for all pools. `disk_faults` are those on pages that no pool took, and
+    /// `peak_stored_pages` are the most same-filled ones.
     common: TierCounts,
+    /// Evicted pages whose words are all equal, now.
+    same_filled: u64,
     /// All evictions, and all faults on pages that had been evicted: for a pool of no pages.
     evictions: u64,
     refaults: u64,
@@ -80,6 +83,7 @@ impl TierObserver {
             pools,
             place: PageMap::new(),
             common: TierCounts::default(),
+            same_filled: 0,
             evictions: 0,
             refaults: 0,
             told,
@@ -142,6 +146,7 @@ impl TierObserver {
             turned_away: own.turned_away + self.common.turned_away,
             compressions: own.compressions + self.common.compressions,
             disk_faults: own.disk_faults + self.common.disk_faults,
+            peak_stored_pages: own.peak_stored_pages + self.common.peak_stored_pages,
             ..own
         }
     }
@@ -151,6 +156,7 @@ impl TierObserver {
         let place = self.place.get(page);
         if place != Place::Above {
             self.place[page] = Place::Above;
+            self.same_filled -= u64::from(place == Place::SameFilled);
         }
         place
     }
@@ -160,7 +166,12 @@ impl Observer for TierObserver {
     fn evicted(&mut self, page: PageId, _: u64) {
         self.evictions += 1;
         let place = match self.fate(page) {
-            Fate::SameFilled => Place::SameFilled,
+            Fate::SameFilled => {
+                self.same_filled += 1;
+                let most = self.common.peak_stored_pages.max(self.same_filled);
+                self.common.peak_stored_pages = most;
+                Place::SameFilled
+            }
             Fate::Rejected => {
                 self.common.compressions += 1;
                 self.common.rejected += 1;

@@ -39,7 +39,7 @@ pub(super) struct Pool {
     /// The size class of each page that is or was in the pool.
     class_of: PageMap<u16>,
     memory: PoolMemory,
-    /// `peak_pool_pages` is kept up to date.
+    /// The peaks are kept up to date.
     counts: TierCounts,
 }
 
@@ -79,6 +79,7 @@ impl Pool {
         self.class_of.set(page, class.index);
         self.pages.push_back(POOL, page);
         self.counts.peak_pool_pages = self.counts.peak_pool_pages.max(self.pages() as u64);
+        self.counts.peak_stored_pages = self.counts.peak_stored_pages.max(self.pages.len(POOL) as u64);
     }
 
     /// A page that was evicted is needed.

@@ -8,7 +8,6 @@ use super::kind::TierKind;
 use super::limits::Limits;
 use super::observer::TierObserver;
 use super::size_classes::SizeClasses;
-use super::spec::TierSpec;
 use crate::engine::observed;
 use crate::sweep::feed;
 use crate::{Cell, Outcome, Simulation, SweepError};
@@ -135,12 +134,6 @@ struct Pass {
 struct Run {
     simulation: Box<dyn Simulation>,
     counts: Arc<Mutex<Vec<TierCounts>>>,
-}
-
-impl From<TierSpec> for Tiers {
-    fn from(spec: TierSpec) -> Self {
-        Self { kind: spec.kind, sizes: Arc::new(spec.compressibility) }
-    }
 }
 
 impl Tiers {

@@ -1,21 +1,33 @@
 //! Tiers as users write them.
 
-use super::compressed_sizes::Compressibility;
+use super::compressed_sizes::{Codec, Compressibility};
 use super::kind::TierKind;
+use super::simulation::Tiers;
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
+use sweephand_trace::contents::Contents;
 
 /// Largest size of zram, in percent of memory.
 const MOST_DISKSIZE_PERCENT: u32 = 1000;
+/// Settings that say how well pages compress. If all are given, nothing recorded is needed.
+const SETTINGS_OF_PAGES: usize = 3;
 
 /// A kind of pool, and how well pages compress: `zram`, or
-/// `zswap:ratio=2.5,same-filled=10%,accept=90%`.
+/// `zswap:ratio=2.5,same-filled=10%,accept=90%`. What is not given of the pages is as recorded, or
+/// else as in [`Compressibility::default`].
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct TierSpec {
     /// What keeps compressed pages.
     pub kind: TierKind,
-    /// How well they compress.
-    pub compressibility: Compressibility,
+    /// Whose sizes are taken, if sizes were recorded.
+    pub codec: Codec,
+    /// Bytes of a page by bytes of a compressed one, if given.
+    pub ratio: Option<f64>,
+    /// Pages all of whose words are equal, in percent, if given.
+    pub same_filled_percent: Option<f64>,
+    /// Pages that do not compress, in percent, if given.
+    pub incompressible_percent: Option<f64>,
 }
 
 /// Tiers that cannot be read.
@@ -37,6 +49,48 @@ impl FromStr for TierSpec {
 }
 
 impl TierSpec {
+    /// A kind of pool, with pages as they were recorded.
+    pub fn of(kind: TierKind) -> Self {
+        Self { kind, codec: Codec::Lz4, ratio: None, same_filled_percent: None, incompressible_percent: None }
+    }
+
+    /// How well the pages of a program compress of which these contents were recorded.
+    pub fn compressibility(&self, contents: Option<&Contents>) -> Compressibility {
+        let recorded = self.recorded(contents).unwrap_or_default();
+        let Self { same_filled_percent: same_filled, incompressible_percent: incompressible, .. } = *self;
+        // What was given leaves the rest to what was recorded.
+        let most = |given: Option<f64>| 100.0 - given.unwrap_or(0.0);
+        Compressibility {
+            ratio: self.ratio.unwrap_or(recorded.ratio),
+            same_filled_percent: same_filled
+                .unwrap_or_else(|| recorded.same_filled_percent.min(most(incompressible))),
+            incompressible_percent: incompressible
+                .unwrap_or_else(|| recorded.incompressible_percent.min(most(same_filled))),
+            spread: recorded.spread.filter(|_| self.ratio.is_none()),
+        }
+    }
+
+    /// What was recorded, if anything was and is asked for.
+    pub fn recorded(&self, contents: Option<&Contents>) -> Option<Compressibility> {
+        let is_asked_for = self.given().len() < SETTINGS_OF_PAGES;
+        contents.filter(|_| is_asked_for).and_then(|of| Compressibility::recorded(of, self.codec))
+    }
+
+    /// Which settings of the pages were given.
+    pub fn given(&self) -> Vec<&'static str> {
+        let settings = [
+            ("ratio", self.ratio),
+            ("same-filled", self.same_filled_percent),
+            ("incompressible", self.incompressible_percent),
+        ];
+        settings.into_iter().filter(|(_, value)| value.is_some()).map(|(name, _)| name).collect()
+    }
+
+    /// The tiers below a program of which these contents were recorded.
+    pub fn tiers(&self, contents: Option<&Contents>) -> Tiers {
+        Tiers { kind: self.kind, sizes: Arc::new(self.compressibility(contents)) }
+    }
+
     fn read(text: &str) -> Result<Self, String> {
         let (name, settings) = text.split_once(':').unwrap_or((text, ""));
         let kind = match name {
@@ -44,27 +98,30 @@ impl TierSpec {
             "zram" => TierKind::Zram { disksize_percent: None },
             _ => return Err("there are zswap and zram".into()),
         };
-        let mut spec = Self { kind, compressibility: Compressibility::default() };
+        let mut spec = Self::of(kind);
         for setting in settings.split(',').filter(|_| text.contains(':')) {
             let (name, value) = setting.split_once('=').unwrap_or((setting, ""));
             spec.set(name, value)?;
         }
-        let Compressibility { same_filled_percent, incompressible_percent, .. } = spec.compressibility;
-        if same_filled_percent + incompressible_percent > 100.0 {
+        let percents = [spec.same_filled_percent, spec.incompressible_percent];
+        if percents.into_iter().flatten().sum::<f64>() > 100.0 {
             return Err("same-filled and incompressible come to more than 100%".into());
         }
         Ok(spec)
     }
 
     fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
-        let pages = &mut self.compressibility;
         match (name, &mut self.kind) {
             ("ratio", _) => {
                 let ratio = value.parse().ok().filter(|ratio: &f64| ratio.is_finite() && *ratio >= 1.0);
-                pages.ratio = ratio.ok_or("write the ratio as in ratio=3, at least 1")?;
+                self.ratio = Some(ratio.ok_or("write the ratio as in ratio=3, at least 1")?);
             }
-            ("same-filled", _) => pages.same_filled_percent = percent(name, value)?,
-            ("incompressible", _) => pages.incompressible_percent = percent(name, value)?,
+            ("same-filled", _) => self.same_filled_percent = Some(percent(name, value)?),
+            ("incompressible", _) => self.incompressible_percent = Some(percent(name, value)?),
+            ("codec", _) => {
+                let codec = [Codec::Lz4, Codec::Zstd].into_iter().find(|codec| codec.name() == value);
+                self.codec = codec.ok_or("write the codec as in codec=lz4; there are lz4 and zstd")?;
+            }
             ("accept", TierKind::Zswap { accept_percent }) => {
                 let accept = percent(name, value)?;
                 if accept.fract() != 0.0 {
@@ -90,8 +147,8 @@ impl TierSpec {
             }
             _ => {
                 return Err(format!(
-                    "there is no '{name}'; there are ratio, same-filled, incompressible, for zswap accept, and for \
-                     zram disksize"
+                    "there is no '{name}'; there are codec, ratio, same-filled, incompressible, for zswap accept, \
+                     and for zram disksize"
                 ));
             }
         }
@@ -105,18 +162,23 @@ fn percent(name: &str, value: &str) -> Result<f64, String> {
     percent.ok_or_else(|| format!("write {name} as in {name}=10%, from 0% to 100%"))
 }
 
-/// With all of its settings.
+/// With the settings that were given, and those that have a default.
 impl fmt::Display for TierSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Compressibility { ratio, same_filled_percent, incompressible_percent } = self.compressibility;
         let name = match self.kind {
             TierKind::Zswap { .. } => "zswap",
             TierKind::Zram { .. } => "zram",
         };
-        write!(
-            f,
-            "{name}:ratio={ratio},same-filled={same_filled_percent}%,incompressible={incompressible_percent}%"
-        )?;
+        write!(f, "{name}:codec={}", self.codec.name())?;
+        if let Some(ratio) = self.ratio {
+            write!(f, ",ratio={ratio}")?;
+        }
+        if let Some(percent) = self.same_filled_percent {
+            write!(f, ",same-filled={percent}%")?;
+        }
+        if let Some(percent) = self.incompressible_percent {
+            write!(f, ",incompressible={percent}%")?;
+        }
         match self.kind {
             TierKind::Zswap { accept_percent } => write!(f, ",accept={accept_percent}%"),
             TierKind::Zram { disksize_percent: Some(percent) } => write!(f, ",disksize={percent}%"),
@@ -128,17 +190,44 @@ impl fmt::Display for TierSpec {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use sweephand_trace::contents::{ObjectContents, PageContents, SampledPages};
 
     #[test]
-    fn tiers_are_read_and_written_with_all_settings() {
+    fn tiers_are_read_and_written_with_the_settings_that_were_given() {
         let all = |text: &str| text.parse::<TierSpec>().unwrap().to_string();
-        assert_eq!(all("zram"), "zram:ratio=3,same-filled=0%,incompressible=0%");
+        assert_eq!(all("zram"), "zram:codec=lz4");
         assert_eq!(
             all("zswap:ratio=2.5,same-filled=10%,accept=90%"),
-            "zswap:ratio=2.5,same-filled=10%,incompressible=0%,accept=90%"
+            "zswap:codec=lz4,ratio=2.5,same-filled=10%,accept=90%"
         );
-        assert_eq!(all("zram:disksize=50%"), "zram:ratio=3,same-filled=0%,incompressible=0%,disksize=50%");
+        assert_eq!(all("zram:disksize=50%,codec=zstd"), "zram:codec=zstd,disksize=50%");
         assert_eq!(all(&all("zswap:incompressible=12.5%")), all("zswap:incompressible=12.5%"));
+    }
+
+    /// Of ten pages, three are zero, four do not compress, and three come to 1024 bytes.
+    #[test]
+    fn what_is_not_given_is_as_recorded_and_else_as_assumed() {
+        let mut sampled = SampledPages::default();
+        (0..3).for_each(|_| sampled.add(PageContents::Zero));
+        (0..4).for_each(|_| sampled.add(PageContents::Other { lz4_bytes: 4096, zstd_bytes: 4096 }));
+        (0..3).for_each(|_| sampled.add(PageContents::Other { lz4_bytes: 1024, zstd_bytes: 512 }));
+        let objects = vec![ObjectContents { name: "[heap]".into(), sampled }];
+        let contents = Contents { objects, ..Contents::default() };
+        let pages = |text: &str, contents: Option<&Contents>| {
+            let spec = text.parse::<TierSpec>().unwrap();
+            let Compressibility { ratio, same_filled_percent, incompressible_percent, .. } =
+                spec.compressibility(contents);
+            let is_recorded = spec.recorded(contents).is_some();
+            (is_recorded, ratio, same_filled_percent.round(), incompressible_percent.round())
+        };
+        assert_eq!(pages("zswap", Some(&contents)), (true, 4.0, 30.0, 40.0));
+        assert_eq!(pages("zram:codec=zstd", Some(&contents)), (true, 8.0, 30.0, 40.0));
+        assert_eq!(pages("zswap:ratio=2", Some(&contents)), (true, 2.0, 30.0, 40.0));
+        assert_eq!(pages("zswap:same-filled=90%", Some(&contents)), (true, 4.0, 90.0, 10.0));
+        let given = "zswap:ratio=2,same-filled=1%,incompressible=2%";
+        assert_eq!(pages(given, Some(&contents)), (false, 2.0, 1.0, 2.0));
+        assert_eq!(pages("zswap", None), (false, 3.0, 0.0, 0.0));
+        assert_eq!(pages("zram:incompressible=5%", None), (false, 3.0, 0.0, 5.0));
     }
 
     #[test]
@@ -146,8 +235,9 @@ mod tests {
         let error = |text: &str| text.parse::<TierSpec>().unwrap_err().to_string();
         assert_eq!(error("zsmalloc"), "tiers 'zsmalloc': there are zswap and zram");
         for (text, part) in [
-            ("zswap:", "there is no ''; there are ratio"),
-            ("zswap:colour=red", "there is no 'colour'; there are ratio"),
+            ("zswap:", "there is no ''; there are codec, ratio"),
+            ("zswap:colour=red", "there is no 'colour'; there are codec, ratio"),
+            ("zswap:codec=lzo", "as in codec=lz4; there are lz4 and zstd"),
             ("zswap:ratio=0.5", "as in ratio=3, at least 1"),
             ("zswap:ratio=NaN", "as in ratio=3, at least 1"),
             ("zram:same-filled=10", "as in same-filled=10%"),
