@@ -256,7 +256,7 @@ impl<'a> Request<'a> {
         let format = format(args)?;
         let device = args.time.device()?;
         if matches!(args.measure, MeasureName::Time) && device.is_none() {
-            bail!("--measure time: needs a device: add --device hdd, ssd, nvme, zram or a file");
+            bail!("--measure time: needs a device: add --device hdd, cloud, ssd, nvme, zram or a file");
         }
         let sampling = args.sample.map(|size| Sampling { size, seed: args.sample_seed });
         Ok(Self { args, specs, sizes, format, device, sampling })

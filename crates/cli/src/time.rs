@@ -8,8 +8,8 @@ use sweephand_trace::Trace;
 
 #[derive(clap::Args)]
 pub(crate) struct TimeOptions {
-    /// What pages go to: hdd, ssd, nvme, zram, a TOML file, or `measured`, which is the device that
-    /// `sweephand devices DIR` has measured
+    /// What pages go to: hdd, cloud, ssd, nvme, zram, a TOML file, or `measured`, which is the
+    /// device that `sweephand devices DIR` has measured
     #[arg(long, value_name = "DEVICE")]
     pub(crate) device: Option<String>,
     /// Seconds that the program takes with all memory [default: its instructions, 3 billion a

@@ -78,7 +78,9 @@ pub struct Device {
 #[derive(Debug, thiserror::Error)]
 pub enum DeviceError {
     /// Neither a name nor a file.
-    #[error("'{0}' is neither hdd, ssd, nvme, zram nor a file; sweephand devices DIR measures a device")]
+    #[error(
+        "'{0}' is neither hdd, cloud, ssd, nvme, zram nor a file; sweephand devices DIR measures a device"
+    )]
     Unknown(String),
     /// Nothing was measured yet.
     #[error("no device has been measured yet; run sweephand devices DIR")]
@@ -97,8 +99,9 @@ pub enum DeviceError {
 }
 
 /// The built-in devices: name and file.
-pub const BUILT_IN: [(&str, &str); 4] = [
+pub const BUILT_IN: [(&str, &str); 5] = [
     ("hdd", include_str!("devices/hdd.toml")),
+    ("cloud", include_str!("devices/cloud.toml")),
     ("ssd", include_str!("devices/ssd.toml")),
     ("nvme", include_str!("devices/nvme.toml")),
     ("zram", include_str!("devices/zram.toml")),
@@ -184,7 +187,8 @@ mod tests {
             assert_eq!(Device::parse(&device.to_toml(), Path::new("x")).unwrap(), device, "{name}");
         }
         let wait = |name: &str| Device::named(name).unwrap().read.latency_us;
-        assert!(wait("hdd") > wait("ssd") && wait("ssd") > wait("nvme") && wait("nvme") > wait("zram"));
+        let waits = BUILT_IN.map(|(name, _)| wait(name));
+        assert!(waits.is_sorted_by(|slow, fast| slow > fast), "{waits:?}");
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Seconds from page faults: how long a program would take in less memory, on a given device.
 //!
-//! - A [`Device`] is what pages go to, in a few figures: four devices are built in, others come
+//! - A [`Device`] is what pages go to, in a few figures: five devices are built in, others come
 //!   from TOML files.
 //! - [`calibrate`] measures the figures of the device that a directory is on.
 //! - [`Paging`] is what moves the pages: Sweephand's pager, or the kernel. Its costs were measured.
