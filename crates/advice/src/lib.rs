@@ -8,6 +8,7 @@
 //! - [`FaultsInCode`] says at which lines of the program the faults are, and what to change there.
 //! - [`Leaders`] says which policy `auto` follows at each memory size.
 //! - [`Slowdown`] is the least memory in which the program is hardly slower, with limits to set.
+//! - [`Compression`] is what compressed memory before a disk would do, zswap's or zram's.
 //! - [`TraceDiff`] holds two traces side by side.
 //! - [`OverTime`] says what is missed in each window of the trace.
 //! - [`Study`] adds what a report on the trace shows: faults by object and by line ([`CodeStudy`]),
@@ -18,6 +19,7 @@ mod advice;
 mod budget;
 mod by_object;
 mod code;
+mod compression;
 mod conclusion;
 mod curve_study;
 mod faults_in_code;
@@ -35,6 +37,7 @@ pub use advice::Advice;
 pub use budget::Budget;
 pub use by_object::{Action, ObjectAdvice, advice_by_object};
 pub use code::{CodeStudy, Flame, StudiedLine};
+pub use compression::{AdvisedPool, CompressedMemory, Compression, MOST_INCOMPRESSIBLE_PERCENT, PAYS};
 pub use conclusion::{
     Comparison, Conclusion, Curve, Curves, Enough, NEARLY_ALL, SLACK, Sentences, WORTH_IT, percent,
 };

@@ -5,7 +5,7 @@
 use crate::live::limit_bytes;
 use crate::report::{self, Options};
 use crate::stderr::eprint_line;
-use crate::time::{PagedBy, TimeOptions};
+use crate::time::{PagedBy, TimeOptions, compression};
 use crate::watch;
 use anyhow::bail;
 use std::ffi::OsString;
@@ -13,7 +13,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
-use sweephand_advice::{Advice, Budget, CurveStudy, FaultsInCode, Slowdown};
+use sweephand_advice::{Advice, Budget, Compression, CurveStudy, FaultsInCode, Slowdown};
 use sweephand_output::{Output, named_by};
 use sweephand_trace::Interrupt;
 use sweephand_watch::LiveAdvice;
@@ -111,18 +111,19 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         None
     };
     bar.finish_and_clear();
-    let slowdown = match device {
-        None => None,
+    let (slowdown, compression) = match device {
+        None => (None, None),
         Some(device) => {
             let model = args.time.model(&trace, device, PagedBy::Run)?;
             let factor = args.slowdown.unwrap_or(DEFAULT_SLOWDOWN);
-            Some(Slowdown::of(&study, &model, factor, &Interrupt::default())?)
+            let slowdown = Slowdown::of(&study, &model, factor, &Interrupt::default())?;
+            (Some(slowdown), compression(&study, &model)?)
         }
     };
     let budget = budget.map(|budget_bytes| Budget { budget_bytes, study: &study });
     let is_over_budget = budget.as_ref().is_some_and(|budget| !budget.is_kept());
     let advice = Advice { path: &path, study: &study };
-    let conclusions = Conclusions { advice, in_code, slowdown, budget, lines: args.lines };
+    let conclusions = Conclusions { advice, in_code, slowdown, compression, budget, lines: args.lines };
     match args.format {
         Format::Text => conclusions.write_text(&mut out)?,
         Format::Json => {
@@ -162,6 +163,7 @@ struct Conclusions<'a> {
     /// Where in the program its faults are.
     in_code: Option<FaultsInCode>,
     slowdown: Option<Slowdown>,
+    compression: Option<Compression>,
     budget: Option<Budget<'a>>,
     /// Lines of the program that the text has at most.
     lines: usize,
@@ -170,7 +172,7 @@ struct Conclusions<'a> {
 impl Conclusions<'_> {
     /// For people: Markdown if there is a budget.
     fn write_text(&self, out: &mut Output) -> io::Result<()> {
-        let Self { advice, in_code, slowdown, budget, lines } = self;
+        let Self { advice, in_code, slowdown, compression, budget, lines } = self;
         if let Some(budget) = budget {
             return out.write_all(budget.to_markdown(in_code.as_ref(), *lines).as_bytes());
         }
@@ -183,6 +185,9 @@ impl Conclusions<'_> {
             for (name, line) in slowdown.limits(&advice.study.command) {
                 writeln!(out, "  {name:<11} {line}")?;
             }
+        }
+        if let Some(compression) = compression {
+            write!(out, "{compression}")?;
         }
         Ok(())
     }
@@ -199,6 +204,9 @@ impl Conclusions<'_> {
         }
         if let Some(slowdown) = &self.slowdown {
             all["time"] = slowdown.to_json(&study.command);
+        }
+        if let Some(compression) = &self.compression {
+            all["compression"] = compression.to_json();
         }
         all
     }

@@ -1,10 +1,13 @@
-//! The options by which `simulate` and `advise` predict seconds.
+//! The options by which `simulate` and `advise` predict seconds, and what compressed memory would
+//! do to these.
 
 use crate::stderr::eprint_line;
 use anyhow::bail;
 use std::path::PathBuf;
+use sweephand_advice::{Compression, CurveStudy};
+use sweephand_sim::TiersError;
 use sweephand_time::{ASSUMED_INSTRUCTIONS_PER_SECOND, Device, Paging, TimeModel};
-use sweephand_trace::Trace;
+use sweephand_trace::{Interrupt, Trace};
 
 #[derive(clap::Args)]
 pub(crate) struct TimeOptions {
@@ -76,5 +79,17 @@ impl TimeOptions {
             );
         }
         Ok(model)
+    }
+}
+
+/// What compressed memory would do, if tiers can be simulated.
+pub(crate) fn compression(study: &CurveStudy, model: &TimeModel) -> anyhow::Result<Option<Compression>> {
+    match Compression::of(study, model, &Interrupt::default()) {
+        Ok(compression) => Ok(compression),
+        Err(error @ (TiersError::PageBytes { .. } | TiersError::TooMany { .. })) => {
+            eprint_line!("sweephand: note: there is no advice on compressed memory: {error}");
+            Ok(None)
+        }
+        Err(error) => Err(error.into()),
     }
 }

@@ -937,6 +937,11 @@ fn seconds_are_predicted_for_a_device() {
         advice.contains("\ntime      Within 1.2 times its 2.00 s") && advice.contains("MemoryMax="),
         "{advice}"
     );
+    // A loop that fits if a part of it is compressed.
+    assert!(advice.contains("\ncompress  On hdd, z"), "{advice}");
+    assert!(advice.contains(" Compressibility assumed: 3.00:1, "), "{advice}");
+    let compressing = sandbox.stdout("advise loop.swt -p clock -m 60% --device zram --native 2");
+    assert!(!compressing.contains("\ncompress "), "{compressing}");
     let listed = sandbox.stdout("devices");
     assert!(listed.contains("\n zram ") && listed.contains("\nnvme: the data sheet of "), "{listed}");
 

@@ -285,6 +285,7 @@ fn json_keeps_to_its_schema() {
         ("simulate.json", "simulate loop.pt -p clock -m 50% --device ssd --native 1 --format json"),
         ("advise.json", "advise loop.pt --format json"),
         ("advise.json", "advise loop.pt --device ssd --native 1 --format json"),
+        ("advise.json", "advise zipf.swt -p clock -m 40% --device hdd --native 1 --format json"),
         ("advise.json", "advise flat.txt -p clock -m 2p --format json"),
         ("info.json", "info loop.pt --format json --verify"),
         ("info.json", "info flat.txt --format json"),

@@ -126,6 +126,11 @@ impl TimeModel {
         self.is_assumed
     }
 
+    /// The trace without pages that are not paged.
+    pub fn paged(&self) -> &Trace {
+        &self.paged
+    }
+
     /// The device.
     pub fn device(&self) -> &Device {
         &self.program.device

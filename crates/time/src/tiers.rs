@@ -60,19 +60,36 @@ impl TierCosts {
         }
     }
 
+    /// What the pool takes of that: faults on what is in memory, pages that go to the pool, and
+    /// their compression. What the disk takes comes on top.
+    pub fn pool_seconds(&self, outcome: &Outcome, counts: &TierCounts) -> f64 {
+        let to_pool = outcome.evictions - counts.rejected - counts.turned_away;
+        added_up(&[
+            (counts.same_filled_faults + counts.pool_faults, self.fault_ns),
+            (to_pool, self.evict_ns),
+            (counts.same_filled_faults, self.fill_ns),
+            (counts.compressions, self.compress_ns),
+            (counts.decompressions, self.decompress_ns),
+        ])
+    }
+
     /// Seconds of paging, apart from first touches. They come on top of what the program takes with
     /// all memory.
     pub fn seconds(&self, outcome: &Outcome, counts: &TierCounts) -> f64 {
-        let steps = [
+        added_up(&[
             (outcome.refaults(), self.fault_ns),
             (outcome.evictions, self.evict_ns),
             (counts.same_filled_faults, self.fill_ns),
             (counts.compressions, self.compress_ns),
             (counts.decompressions, self.decompress_ns),
             (counts.disk_faults, self.disk_read_ns),
-        ];
-        steps.iter().map(|(count, cost_ns)| *count as f64 * *cost_ns as f64).sum::<f64>() / 1e9
+        ])
     }
+}
+
+/// The seconds of some steps: how often, and how many nanoseconds each.
+fn added_up(steps: &[(u64, u64)]) -> f64 {
+    steps.iter().map(|(count, cost_ns)| *count as f64 * *cost_ns as f64).sum::<f64>() / 1e9
 }
 
 #[cfg(test)]
@@ -89,6 +106,10 @@ mod tests {
             TierCounts { compressions: 2, decompressions: 1, disk_faults: 2, ..TierCounts::default() };
         let expected = 3 * costs.fault_ns + 4 * costs.evict_ns + 2 * 5_000 + 3_400 + 2 * 12_660_000;
         assert_eq!(costs.seconds(&outcome, &counts), expected as f64 / 1e9);
+        // The disk's part: two reads with their faults, and one page that goes there at once.
+        let counts = TierCounts { pool_faults: 1, turned_away: 1, ..counts };
+        let of_disk = 2 * costs.fault_ns + costs.evict_ns + 2 * 12_660_000;
+        assert_eq!(costs.pool_seconds(&outcome, &counts), (expected - of_disk) as f64 / 1e9);
         let expected = SplitCosts { fault_ns: 5_000, compression_ns: 8_400, disk_read_ns: 12_660_000 };
         assert_eq!(costs.of_splits(), expected);
         // Larger pages take longer to compress and to read.
