@@ -1,5 +1,6 @@
 //! Predicted seconds by memory size, on one device: what a report shows of it.
 
+use crate::compression::Compression;
 use crate::curve_study::CurveStudy;
 use sweephand_policy::registry::Spec;
 use sweephand_sim::{Cell, Sweep, SweepError};
@@ -22,6 +23,8 @@ pub struct DeviceSeconds {
     pub columns: Vec<String>,
     /// By column: seconds at each of [`Curves::memory_pages`](crate::Curves::memory_pages).
     pub seconds: Vec<Vec<f64>>,
+    /// What compressed memory would do, if that was asked for; see [`Compression::of`].
+    pub compression: Option<Compression>,
 }
 
 impl DeviceSeconds {
@@ -58,6 +61,7 @@ impl DeviceSeconds {
             is_assumed: model.is_assumed(),
             columns,
             seconds,
+            compression: None,
         })
     }
 }

@@ -3,7 +3,7 @@
 use crate::progress;
 use crate::record;
 use crate::stderr::eprint_line;
-use crate::time::TimeOptions;
+use crate::time::{TimeOptions, compression};
 use anyhow::{Context, bail};
 use indicatif::ProgressBar;
 use std::ffi::OsString;
@@ -189,7 +189,9 @@ fn seconds(
             Some(known) => known.with(device.clone(), Paging::Run),
             None => TimeModel::of(trace, device.clone(), Paging::Run, native)?,
         };
-        tables.push(DeviceSeconds::of(&study.curves, &of_device, &Interrupt::default())?);
+        let seconds = DeviceSeconds::of(&study.curves, &of_device, &Interrupt::default())?;
+        let compression = compression(&study.curves, &of_device)?;
+        tables.push(DeviceSeconds { compression, ..seconds });
         model = Some(of_device);
     }
     Ok(tables)

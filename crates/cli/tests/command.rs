@@ -942,6 +942,9 @@ fn seconds_are_predicted_for_a_device() {
     assert!(advice.contains(" Compressibility assumed: 3.00:1, "), "{advice}");
     let compressing = sandbox.stdout("advise loop.swt -p clock -m 60% --device zram --native 2");
     assert!(!compressing.contains("\ncompress "), "{compressing}");
+    sandbox.stdout("report loop.swt -p clock -m 60% --device hdd --native 2 -o page.html");
+    let page = std::fs::read_to_string(sandbox.path("page.html")).unwrap();
+    assert!(page.contains(">Compressed memory before hdd</h") && page.contains("with zswap"));
     let listed = sandbox.stdout("devices");
     assert!(listed.contains("\n zram ") && listed.contains("\nnvme: the data sheet of "), "{listed}");
 

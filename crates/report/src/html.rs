@@ -15,8 +15,8 @@ use serde::Serialize;
 use serde_json::json;
 use std::collections::HashMap;
 use sweephand_advice::{
-    DeviceSeconds, Flame, Leaders, LeadersAtSize, OverTime, SLACK, Sentences, StudiedLine, StudiedObject,
-    StudiedPlace, Study, WORTH_IT, percent,
+    Compression, DeviceSeconds, Flame, Leaders, LeadersAtSize, OverTime, SLACK, Sentences, StudiedLine,
+    StudiedObject, StudiedPlace, Study, WORTH_IT, percent,
 };
 use sweephand_results::{PolicyListing, bytes, grouped};
 use sweephand_trace::contents::{AGES, Contents, SampledPages};
@@ -138,6 +138,15 @@ struct SecondsTable {
     columns: Vec<String>,
     /// The memory size, and for each column seconds and how many times as long as with all memory.
     rows: Vec<(String, Vec<(String, String)>)>,
+    compression: Option<CompressionChart>,
+}
+
+/// What compressed memory would do.
+#[derive(Serialize)]
+struct CompressionChart {
+    sentences: Vec<String>,
+    /// Seconds by memory without and with it, at two widths. `None` if nothing is paged.
+    chart: Option<HashMap<&'static str, String>>,
 }
 
 /// What pages contain, by object, and by their last use.
@@ -594,7 +603,28 @@ fn seconds_table(study: &Study, of: &DeviceSeconds) -> SecondsTable {
         is_assumed: of.is_assumed,
         columns: of.columns.clone(),
         rows: rows.collect(),
+        compression: of.compression.as_ref().map(|of| compression_chart(study, of)),
     }
+}
+
+/// Seconds by memory with the best pool of each, and with none.
+fn compression_chart(study: &Study, of: &Compression) -> CompressionChart {
+    const MIB: f64 = (1 << 20) as f64;
+    let line = |(name, points): (&str, Vec<(u64, f64)>)| ChartLine {
+        name: name.to_owned(),
+        points: points.iter().map(|(bytes, seconds)| (*bytes as f64 / MIB, *seconds)).collect(),
+        published: Vec::new(),
+    };
+    let chart = LineChart {
+        name: format!("seconds by memory on {}, {}", of.device, study.curves.name),
+        x: "memory, MiB, the pool included".to_owned(),
+        y: "seconds".to_owned(),
+        logarithmic: false,
+        lines: of.lines().map(line).into(),
+    };
+    let draw = |frame| lines(&chart, frame, Medium::Html);
+    let drawn = || HashMap::from([("wide", draw(Frame::WIDE)), ("narrow", draw(Frame::NARROW))]);
+    CompressionChart { sentences: of.sentences(), chart: (!of.memories.is_empty()).then(drawn) }
 }
 
 fn flame_graph(study: &Study) -> Option<FlameGraph> {

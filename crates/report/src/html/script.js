@@ -204,12 +204,12 @@ for (const tables of document.querySelectorAll('.tables')) {
   }
 }
 
-// Of the tables of seconds, the one of the device that is chosen.
+// Of the seconds, those on the device that is chosen.
 for (const seconds of document.querySelectorAll('.seconds')) {
   const select = seconds.querySelector('select');
-  const tables = [...seconds.querySelectorAll('.scroll')];
-  const show = () => tables.forEach((table, at) => { table.hidden = at !== select.selectedIndex; });
+  const devices = [...seconds.querySelectorAll('.on-device')];
+  const show = () => devices.forEach((device, at) => { device.hidden = at !== select.selectedIndex; });
   select.addEventListener('change', show);
-  seconds.querySelector('.device').hidden = tables.length < 2;
+  seconds.querySelector('.device').hidden = devices.length < 2;
   show();
 }
