@@ -19,6 +19,7 @@
 
 use crate::CurveStudy;
 use crate::conclusion::{SLACK, percent};
+use crate::slowdown::kernel_policy;
 use serde::Serialize;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -35,8 +36,6 @@ pub const PAYS: f64 = 1.05;
 const EQUAL: f64 = 1.01;
 /// If more pages than these do not compress, no pool is advised.
 pub const MOST_INCOMPRESSIBLE_PERCENT: f64 = 95.0;
-/// What stands in for the kernel's replacement.
-const KERNEL_POLICY: &str = "clock";
 /// What compresses pages: the built-in device.
 const COMPRESSES: &str = "zram";
 /// Sizes that are simulated, in each doubling. The size of all pages is one of them.
@@ -91,7 +90,7 @@ pub struct AdvisedPool {
     pub peak_stored_pages: u64,
     /// Seconds with it.
     pub seconds: f64,
-    /// The memory that takes as long without a pool.
+    /// The memory that takes as long without a pool, between sizes that were predicted.
     pub as_fast_without_pages: u64,
 }
 
@@ -195,7 +194,7 @@ impl Compression {
         };
         format!(
             "On {}, {name} makes it {} times as fast on average where memory is short, most in {}: {:.2} s instead \
-             of {seconds:.2} s, with {what}; without {name}, {} ({} more) would take as long.",
+             of {seconds:.2} s, with {what}; without {name}, about {} ({} more) would take as long.",
             self.device,
             times(*mean),
             size(*memory_pages),
@@ -289,7 +288,7 @@ impl fmt::Display for Compression {
         {
             writeln!(f, "{name:<9} {sentence}")?;
         }
-        if !self.short().is_empty() {
+        if self.memories.iter().any(|memory| memory.zswap.is_some() || memory.zram.is_some()) {
             write!(f, "{}", self.table())?;
         }
         Ok(())
@@ -355,8 +354,7 @@ impl Sizes {
         let from = memories.first().copied().unwrap_or(whole);
         let between = steps.iter().rev().step_by(2).copied().filter(|pages| *pages > from);
         let without_pool: BTreeSet<usize> = between.chain(memories.iter().copied()).chain([whole]).collect();
-        let clock = Spec::parse(KERNEL_POLICY).expect("a policy of ours");
-        Self { clock, memories, without_pool: without_pool.into_iter().collect(), steps }
+        Self { clock: kernel_policy(), memories, without_pool: without_pool.into_iter().collect(), steps }
     }
 
     /// What is simulated: first each of `without_pool`, then the splits of each memory.
@@ -577,7 +575,7 @@ mod tests {
             said.starts_with("compress  On test, z") && said.contains(" most in 1.6 MiB: 1.07 s instead of "),
             "{said}"
         );
-        assert!(said.contains("a pool of 31% of memory; without zswap, 2.3"), "{said}");
+        assert!(said.contains("a pool of 31% of memory; without zswap, about 2.3"), "{said}");
         assert!(said.contains("a disksize of 1.3 MiB, which takes 484 KiB"), "{said}");
         assert!(said.contains("Compressibility assumed: 3.00:1"), "{said}");
         assert!(said.contains("a new recording with sweephand record"), "{said}");

@@ -2,13 +2,10 @@
 
 use crate::compression::Compression;
 use crate::curve_study::CurveStudy;
-use sweephand_policy::registry::Spec;
+use crate::slowdown::kernel_policy;
 use sweephand_sim::{Cell, Sweep, SweepError};
 use sweephand_time::{Paging, TimeModel};
 use sweephand_trace::Interrupt;
-
-/// What stands in for the kernel's replacement.
-const KERNEL_POLICY: &str = "clock";
 
 /// Predicted seconds of a program on a device.
 #[derive(Clone, Debug, PartialEq)]
@@ -35,7 +32,7 @@ impl DeviceSeconds {
     /// # Errors
     /// See [`Sweep::run`].
     pub fn of(study: &CurveStudy, model: &TimeModel, interrupt: &Interrupt) -> Result<Self, SweepError> {
-        let clock = Spec::parse(KERNEL_POLICY).expect("a policy of ours");
+        let clock = kernel_policy();
         let advised = &study.specs[study.conclusion.policy];
         let mut wanted = vec![(clock.clone(), Paging::Run)];
         if advised.entry().runs_live && advised.to_string() != clock.to_string() {

@@ -18,8 +18,11 @@ use sweephand_trace::Interrupt;
 
 /// Sizes simulated between one that is too slow and one that is not.
 const REFINED_SIZES: u64 = 7;
-/// What stands in for the kernel's replacement.
-const KERNEL_POLICY: &str = "clock";
+
+/// What stands in for the kernel's replacement: CLOCK.
+pub(crate) fn kernel_policy() -> Spec {
+    Spec::parse("clock").expect("a policy of ours")
+}
 
 /// The least memory for a slowdown, under one kind of paging.
 #[derive(Clone, PartialEq, Debug, Serialize)]
@@ -66,7 +69,7 @@ impl Slowdown {
         interrupt: &Interrupt,
     ) -> Result<Self, SweepError> {
         let advised = &study.specs[study.conclusion.policy];
-        let clock = Spec::parse(KERNEL_POLICY).expect("a policy of ours");
+        let clock = kernel_policy();
         let live = if advised.entry().runs_live { advised } else { &clock };
         let least = |spec: &Spec, paging: Paging| -> Result<LeastMemory, SweepError> {
             let model = model.with(model.device().clone(), paging);
