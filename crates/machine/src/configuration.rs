@@ -611,6 +611,23 @@ mod tests {
     }
 
     #[test]
+    fn entries_that_came_later_are_in_the_text_only_where_they_are_on() {
+        let text = |table: &str| {
+            let text = format!("name = 'x'\nframes = 10\n{table}\n[tasks]\nprograms = ['a']\n");
+            serde_json::to_string(&Configuration::parse(&text).unwrap()).unwrap()
+        };
+        for (table, entry, value) in [
+            ("devices", "coupled_writes", "true"),
+            ("processor", "ready_levels", "2"),
+            ("load_control", "no_reclaim", "true"),
+        ] {
+            assert!(!text("").contains(entry), "{entry}");
+            let on = text(&format!("[{table}]\n{entry} = {value}"));
+            assert!(on.contains(&format!("\"{entry}\":{value}")), "{on}");
+        }
+    }
+
+    #[test]
     fn limit_of_loading_tasks_is_the_number_of_devices_unless_given() {
         let mut configuration = Configuration::parse(SHORT).unwrap();
         configuration.devices.count = 3;

@@ -252,4 +252,27 @@ mod tests {
         memory.flags[0] |= DIRTY;
         assert!(memory.is_dirty(page), "written to since");
     }
+
+    #[test]
+    fn a_bit_of_a_page_in_use_is_set_again_when_its_task_executes() {
+        let mut memory = MachineMemory::new(4);
+        memory.add_task(4, false);
+        let in_use = RESIDENT | IN_USE;
+        let (idle, read, written, evicted) = (0, 1, 2, 3);
+        memory.flags = vec![RESIDENT, in_use, in_use | IN_WRITING | DIRTY | CLEANING, in_use];
+        for flags in &mut memory.flags {
+            *flags |= REFERENCED;
+        }
+        for page in [idle, read, written, evicted] {
+            assert!(memory.test_and_clear_referenced(PageId(page)));
+        }
+        memory.begin_write(PageId(written));
+        memory.resident[0] = 4;
+        memory.evict(PageId(evicted));
+        memory.touch_again(0);
+        assert_eq!(
+            memory.flags,
+            [RESIDENT, in_use | REFERENCED, in_use | IN_WRITING | DIRTY | CLEANING | REFERENCED, IN_USE]
+        );
+    }
 }

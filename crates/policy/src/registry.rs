@@ -299,6 +299,26 @@ mod tests {
     }
 
     #[test]
+    fn a_factor_may_be_at_its_limit_and_not_beyond() {
+        for (parameter, most, more) in [
+            ("acme:alpha", "1", "1.01"),
+            ("apr:decay", "1", "1.01"),
+            ("lecar:discount", "1", "1.01"),
+            ("lecar:rate", "100", "100.1"),
+            ("lrfu:lambda", "1", "1.01"),
+        ] {
+            let parsed = |value: &str| Spec::parse(&format!("{parameter}={value}"));
+            assert!(parsed(most).is_ok(), "{parameter}={most}");
+            let error = parsed(more).unwrap_err().to_string();
+            assert!(error.contains(&format!("={more}: ")), "{error}");
+            assert!(parsed("-0.1").is_err(), "{parameter}=-0.1");
+        }
+        for above_zero in ["acme:alpha", "lecar:discount"] {
+            assert!(Spec::parse(&format!("{above_zero}=0")).is_err(), "{above_zero}");
+        }
+    }
+
+    #[test]
     fn names_may_be_in_capitals() {
         let specs = Spec::parse_list("CLOCK:init=1,Clock-Pro").unwrap();
         assert_eq!(specs.iter().map(ToString::to_string).collect::<Vec<_>>(), ["clock:init=1", "clock-pro"]);
