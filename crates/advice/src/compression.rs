@@ -436,7 +436,7 @@ impl Disk {
         from_seconds + (to_seconds - from_seconds) * (pages - from) / (to - from)
     }
 
-    /// The memory above `memory` in which the program takes so many seconds without a pool.
+    /// The memory above `memory` in which the program takes as long without a pool.
     fn as_fast_pages(&self, memory: usize, seconds: f64) -> u64 {
         let mut slower = (memory, self.seconds_in(memory));
         for &(pages, time) in self.by_memory.iter().filter(|(pages, _)| *pages > memory) {
