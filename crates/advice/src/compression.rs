@@ -221,7 +221,8 @@ impl Compression {
             );
         }
         format!(
-            "Neither zswap nor zram pays on {}: at no size simulated would the program be {} faster with one.",
+            "Neither zswap nor zram pays on {}: where memory is short, at no size simulated would the program be {} \
+             faster with one.",
             self.device,
             percent(PAYS - 1.0)
         )

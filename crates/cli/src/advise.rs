@@ -31,7 +31,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "PID", conflicts_with_all = ["trace", "command", "policy", "memory", "slowdown", "device"])]
     pid: Option<u32>,
     /// With --pid: how long to watch
-    #[arg(long = "for", value_name = "TIME", default_value = "60s", requires = "pid", value_parser = watch::time)]
+    #[arg(long = "for", value_name = "TIME", default_value = "60s", value_parser = watch::time)]
     duration: Duration,
     #[command(flatten)]
     how: watch::How,
@@ -39,7 +39,7 @@ pub(crate) struct Args {
     options: Options,
     /// Also find the least memory in which the program takes at most this many times as long as
     /// with all memory, and print it as limits to set
-    #[arg(long, value_name = "FACTOR", requires = "device")]
+    #[arg(long, value_name = "FACTOR")]
     slowdown: Option<f64>,
     /// Exit with status 1 if the program needs more memory than this for its faults to be within a
     /// tenth of the fewest. The advice is then Markdown, for the summary of a build

@@ -22,11 +22,11 @@ pub(crate) struct Args {
     #[arg(value_name = "DIR")]
     directory: Option<PathBuf>,
     /// Seconds that the measurement may take
-    #[arg(long, value_name = "N", default_value_t = 40, requires = "directory",
+    #[arg(long, value_name = "N", default_value_t = 40,
           value_parser = clap::value_parser!(u64).range(1..=3600))]
     seconds: u64,
     /// Write the device to this file, not to the user's configuration; - is standard output
-    #[arg(short, long, value_name = "FILE.toml", requires = "directory")]
+    #[arg(short, long, value_name = "FILE.toml")]
     output: Option<PathBuf>,
 }
 

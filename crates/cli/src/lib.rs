@@ -28,6 +28,7 @@ mod keeper;
 mod live;
 mod man;
 mod multiprogram;
+mod needs;
 mod over_time;
 mod partition;
 mod plot;
@@ -195,11 +196,14 @@ fn bound_threads() {
 /// Does what the words of a command line say, the first of which is the command's own name.
 pub fn main(words: impl IntoIterator<Item = OsString>, home: &Home) -> ExitCode {
     let words: Vec<OsString> = words.into_iter().collect();
-    let command = help::complete(Cli::command());
-    let spelled_out = bare_pid::spelled_out(words.clone(), &command);
-    let parsed = command.try_get_matches_from(&spelled_out).and_then(|found| Cli::from_arg_matches(&found));
+    let cli = help::complete(Cli::command());
+    let spelled_out = bare_pid::spelled_out(words.clone(), &cli);
+    let found = cli.clone().try_get_matches_from(&spelled_out);
+    let parsed =
+        found.and_then(|found| Ok((Cli::from_arg_matches(&found)?.command, needs::check(&found, &cli))));
     let command = match parsed {
-        Ok(cli) => cli.command,
+        Ok((command, Ok(()))) => command,
+        Ok((_, Err(error))) => return exit_code_of(&error, &words),
         Err(error) => {
             // Help is no error; if the terminal is gone, there is no one to print it for.
             let _ = error.print();

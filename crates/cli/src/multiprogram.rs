@@ -44,7 +44,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE")]
     timeline: Option<PathBuf>,
     /// Time between two lines of the timeline, in references
-    #[arg(long, value_name = "N", requires = "timeline", value_parser = parse_count, default_value = "1M")]
+    #[arg(long, value_name = "N", value_parser = parse_count, default_value = "1M")]
     timeline_step: u64,
     /// Print a built-in configuration as TOML, to start one of your own from
     #[arg(long)]

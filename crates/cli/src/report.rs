@@ -38,19 +38,19 @@ pub(crate) struct Args {
     stacks: Option<PathBuf>,
     /// Whose call stacks: the code whose references met the faults, or what made the objects that
     /// they were on [default: code, if the trace has it]
-    #[arg(long, value_name = "WHOSE", requires = "stacks")]
+    #[arg(long, value_name = "WHOSE")]
     stacks_of: Option<StacksOf>,
     /// How: folded has the faults under the first policy of the tables, and the stacks of several
     /// traces begin with the trace; speedscope and pprof have those under each policy of the
     /// tables, of code only
-    #[arg(long, value_name = "FORMAT", default_value = "folded", requires = "stacks")]
+    #[arg(long, value_name = "FORMAT", default_value = "folded")]
     format: StacksFormat,
     /// Also predict seconds, on these devices, comma list: as in `simulate --device`
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     device: Vec<String>,
     /// Seconds that the program takes with all memory [default: its instructions, 3 billion a
     /// second]
-    #[arg(long, value_name = "SECONDS", requires = "device")]
+    #[arg(long, value_name = "SECONDS")]
     native: Option<f64>,
     /// A program and its arguments, to be recorded as `sweephand record` does it, into PROGRAM.swt
     #[arg(last = true, value_name = "PROGRAM ARG")]

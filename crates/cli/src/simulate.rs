@@ -52,11 +52,11 @@ pub(crate) struct Args {
     /// Shares of memory that have resident pages, comma list; the pool may take the rest.
     /// `adaptive` follows recent costs and savings, under lru before zswap with --device [default:
     /// 100%,90%,77%,63%,50%, and adaptive where it can be]
-    #[arg(long, value_name = "LIST", requires = "tiers")]
+    #[arg(long, value_name = "LIST")]
     pub(crate) resident: Option<String>,
     /// The device whose writes and reads say how long compression takes, as measured on zram by
     /// `sweephand devices DIR` [default: zram]
-    #[arg(long, value_name = "DEVICE", requires_all = ["tiers", "device"])]
+    #[arg(long, value_name = "DEVICE")]
     pub(crate) pool_device: Option<String>,
     /// Count from there on: after this many references (100000), a share of them (20%), or a time
     /// of the log that the trace was imported from (2h). What comes before fills memory
@@ -71,7 +71,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "SIZE", conflicts_with_all = ["trajectory", "device"])]
     sample: Option<SampleSize>,
     /// Seed of the sample: another seed takes another sample
-    #[arg(long, value_name = "N", default_value_t = DEFAULT_SEED, requires = "sample")]
+    #[arg(long, value_name = "N", default_value_t = DEFAULT_SEED)]
     sample_seed: u64,
     /// How to print the results
     #[arg(long, value_enum, default_value = "table")]
@@ -83,7 +83,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     pub(crate) time: TimeOptions,
     /// What pages, for --device
-    #[arg(long, value_enum, value_name = "WHAT", default_value = "run", requires = "device")]
+    #[arg(long, value_enum, value_name = "WHAT", default_value = "run")]
     paged_by: PagedBy,
     /// Write the results to a file instead of standard output
     #[arg(short, long, value_name = "FILE")]
@@ -94,21 +94,21 @@ pub(crate) struct Args {
     #[arg(conflicts_with_all = ["whole_objects", "sample", "device", "trajectory", "warmup"])]
     misses: Option<PathBuf>,
     /// Which evictions are written
-    #[arg(long, value_enum, value_name = "WHICH", default_value = "written", requires = "misses")]
+    #[arg(long, value_enum, value_name = "WHICH", default_value = "written")]
     evictions: EvictionsName,
     /// Write what is missed in each window of the trace to a CSV file
     #[arg(long, value_name = "FILE", conflicts_with_all = ["sample", "device", "misses"])]
     pub(crate) over_time: Option<PathBuf>,
     /// Windows of --over-time: how many, of as many references each (100), or how long, by the
     /// times of the log that the trace was imported from (1h)
-    #[arg(long, value_name = "N|TIME", default_value = "100", requires = "over_time")]
+    #[arg(long, value_name = "N|TIME", default_value = "100")]
     pub(crate) windows: Windows,
     /// Write the cold allocation of CLOCK-Pro, and which policy `auto` follows, over time to a CSV
     /// file
     #[arg(long, value_name = "FILE", conflicts_with = "device")]
     trajectory: Option<PathBuf>,
     /// Records of the trace between two samples of the trajectory [default: a thousandth of them]
-    #[arg(long, value_name = "N", requires = "trajectory")]
+    #[arg(long, value_name = "N")]
     trajectory_step: Option<u64>,
 }
 

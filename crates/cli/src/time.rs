@@ -17,7 +17,7 @@ pub(crate) struct TimeOptions {
     pub(crate) device: Option<String>,
     /// Seconds that the program takes with all memory [default: its instructions, 3 billion a
     /// second]
-    #[arg(long, value_name = "SECONDS", requires = "device")]
+    #[arg(long, value_name = "SECONDS")]
     pub(crate) native: Option<f64>,
 }
 

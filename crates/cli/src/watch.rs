@@ -40,7 +40,7 @@ pub(crate) struct Args {
     output: Option<PathBuf>,
     /// Do not read pages now and then to see how well they compress. Only sizes are kept in the
     /// trace, and no contents (`info` shows them)
-    #[arg(long, requires = "output")]
+    #[arg(long)]
     no_contents: bool,
     /// Print a line of JSON for each epoch, and for whatever else happens
     #[arg(long)]

@@ -21,11 +21,11 @@ pub(crate) struct Args {
     pub(super) live: bool,
     /// With --live: the part of the program's time that recording may take, up to 10000%; none is
     /// no limit: then the window is always --window
-    #[arg(long, value_name = "SHARE", default_value = "5%", value_parser = share_of_program, requires = "live")]
+    #[arg(long, value_name = "SHARE", default_value = "5%", value_parser = share_of_program)]
     pub(super) overhead: f64,
     /// With --live: keep processors from sleeping meanwhile, so that a fault costs less and the
     /// window can be smaller. Needs root, and a processor that is idle uses more power
-    #[arg(long, requires = "live")]
+    #[arg(long)]
     pub(super) awake: bool,
     /// Record allocations of this size and more as objects
     #[arg(long, default_value = "40KiB", value_name = "SIZE", conflicts_with = "live")]

@@ -99,9 +99,14 @@ impl TierSpec {
             _ => return Err("there are zswap and zram".into()),
         };
         let mut spec = Self::of(kind);
+        let mut set = Vec::new();
         for setting in settings.split(',').filter(|_| text.contains(':')) {
             let (name, value) = setting.split_once('=').unwrap_or((setting, ""));
             spec.set(name, value)?;
+            if set.contains(&name) {
+                return Err(format!("{name} is there twice"));
+            }
+            set.push(name);
         }
         let percents = [spec.same_filled_percent, spec.incompressible_percent];
         if percents.into_iter().flatten().sum::<f64>() > 100.0 {
@@ -243,6 +248,7 @@ mod tests {
             ("zram:same-filled=10", "as in same-filled=10%"),
             ("zram:incompressible=101%", "from 0% to 100%"),
             ("zram:incompressible=60%,same-filled=41%", "more than 100%"),
+            ("zram:ratio=2,codec=lz4,ratio=3", "ratio is there twice"),
             ("zram:accept=90%", "accept is for zswap"),
             ("zswap:accept=89.5%", "whole percent"),
             ("zswap:disksize=50%", "disksize is for zram"),
