@@ -92,7 +92,7 @@ mod tests {
             ("advise t --native 5", "--native needs --device"),
             ("devices --seconds 5", "--seconds needs DIR"),
         ] {
-            let _input = trying(|| words);
+            let _input = trying(|| words.to_owned());
             let cli = crate::Cli::command();
             let words = format!("sweephand {words}");
             let found = cli.clone().try_get_matches_from(words.split(' ')).unwrap();
