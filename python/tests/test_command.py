@@ -27,7 +27,7 @@ def test_its_exit_status_and_messages_are_its_own() -> None:
     assert result.stderr == "sweephand: none.swt: No such file or directory (os error 2)\n"
     result = run("sweephand", "simulate")
     assert result.returncode == 2
-    assert result.stderr.startswith("error: the following required arguments were not provided:")
+    assert result.stderr.startswith("sweephand: the following required arguments were not provided:")
     assert run("sweephand", "policies", "clock").stdout.startswith("clock: FIFO that gives")
 
 

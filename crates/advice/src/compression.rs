@@ -25,7 +25,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::fmt;
 use sweephand_policy::registry::Spec;
-use sweephand_results::{Table, TracePages, bytes};
+use sweephand_results::{Table, TracePages, bytes, seconds as shown_seconds};
 use sweephand_sim::{Cell, Outcome, Resident, Split, Sweep, TierCounts, TierKind, TierSpec, TiersError};
 use sweephand_time::{Device, Paging, TierCosts, TimeModel};
 use sweephand_trace::Interrupt;
@@ -193,12 +193,13 @@ impl Compression {
             format!("a pool of {} of memory", share(pool.pool_pages))
         };
         format!(
-            "On {}, {name} makes it {} times as fast on average where memory is short, most in {}: {:.2} s instead \
-             of {seconds:.2} s, with {what}; without {name}, about {} ({} more) would take as long.",
+            "On {}, {name} makes it {} times as fast on average where memory is short, most in {}: {} s instead of {} s, \
+             with {what}; without {name}, about {} ({} more) would take as long.",
             self.device,
             times(*mean),
             size(*memory_pages),
-            pool.seconds,
+            shown_seconds(pool.seconds),
+            shown_seconds(*seconds),
             size(pool.as_fast_without_pages),
             share(pool.as_fast_without_pages - memory_pages),
         )
@@ -234,14 +235,14 @@ impl Compression {
         let mut table = Table::new(heading);
         let size = |pages: u64| bytes(pages * self.page_bytes);
         for CompressedMemory { memory_pages, seconds, zswap, zram } in &self.memories {
-            let mut row = vec![size(*memory_pages), format!("{seconds:.2}")];
+            let mut row = vec![size(*memory_pages), shown_seconds(*seconds)];
             row.extend(match zswap {
-                Some(pool) => [size(pool.pool_pages), format!("{:.2}", pool.seconds)],
+                Some(pool) => [size(pool.pool_pages), shown_seconds(pool.seconds)],
                 None => ["none", ""].map(String::from),
             });
             row.extend(match zram {
                 Some(pool) => {
-                    [size(pool.peak_stored_pages), size(pool.peak_pool_pages), format!("{:.2}", pool.seconds)]
+                    [size(pool.peak_stored_pages), size(pool.peak_pool_pages), shown_seconds(pool.seconds)]
                 }
                 None => ["none", "", ""].map(String::from),
             });

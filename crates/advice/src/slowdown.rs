@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use std::fmt;
 use sweephand_pager_interface::memory::{PAGE_BYTES, kernel_share, memory_for};
 use sweephand_policy::registry::Spec;
-use sweephand_results::bytes;
+use sweephand_results::{bytes, seconds};
 use sweephand_sim::{Cell, Sweep, SweepError};
 use sweephand_time::{Paging, TimeModel};
 use sweephand_trace::Interrupt;
@@ -136,13 +136,14 @@ impl fmt::Display for Slowdown {
         let Self { factor, device, native_seconds, run, kernel, whole_pages, .. } = self;
         let part = |least: &LeastMemory| {
             let share = 100.0 * least.memory_pages as f64 / (*whole_pages).max(1) as f64;
-            let seconds = least.predicted_seconds;
-            format!("{} ({share:.0}% of its pages fit; {seconds:.2} s)", bytes(least.limit_bytes))
+            let seconds = seconds(least.predicted_seconds);
+            format!("{} ({share:.0}% of its pages fit; {seconds} s)", bytes(least.limit_bytes))
         };
         write!(
             f,
-            "Within {factor} times its {native_seconds:.2} s with all memory, on {device}: {} under sweephand run \
-             with {}, {} under the kernel.",
+            "Within {factor} times its {} s with all memory, on {device}: {} under sweephand run with {}, {} under \
+             the kernel.",
+            seconds(*native_seconds),
             part(run),
             run.policy,
             part(kernel)

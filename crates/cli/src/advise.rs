@@ -117,6 +117,13 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
             let model = args.time.model(&trace, device, PagedBy::Run)?;
             let factor = args.slowdown.unwrap_or(DEFAULT_SLOWDOWN);
             let slowdown = Slowdown::of(&study, &model, factor, &Interrupt::default())?;
+            if model.device().synchronous {
+                eprint_line!(
+                    "sweephand: note: there is no advice on compressed memory before {}, which compresses \
+                     pages itself; name the disk behind it",
+                    model.device().name
+                );
+            }
             (Some(slowdown), compression(&study, &model)?)
         }
     };

@@ -32,7 +32,7 @@ fn is_number(word: &OsStr) -> bool {
 }
 
 /// Whether a word is an option whose value is the next word.
-fn takes_next(subcommand: &Command, word: &OsStr) -> bool {
+pub(crate) fn takes_next(subcommand: &Command, word: &OsStr) -> bool {
     let Some(word) = word.to_str() else { return false };
     subcommand.get_arguments().filter(|option| option.get_action().takes_values()).any(|option| {
         option.get_long().is_some_and(|long| word.strip_prefix("--") == Some(long))

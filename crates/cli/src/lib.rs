@@ -49,13 +49,13 @@ mod stderr;
 #[cfg(feature = "parquet")]
 mod sweep;
 mod time;
+mod usage;
 mod watch;
 
 pub use about::Home;
 
 use about::{ON_EVERY_PROCESSOR, VERSION};
 use anyhow::anyhow;
-use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::ffi::OsString;
 use std::io;
@@ -205,10 +205,10 @@ pub fn main(words: impl IntoIterator<Item = OsString>, home: &Home) -> ExitCode 
         Ok((command, Ok(()))) => command,
         Ok((_, Err(error))) => return exit_code_of(&error, &words),
         Err(error) => {
-            // Help is no error; if the terminal is gone, there is no one to print it for.
-            let _ = error.print();
-            if let Some(meant) = with_dashes(&error, &words) {
-                stderr::eprint_line!("sweephand: write -- before the program: {meant}");
+            match usage::complaint(&error, &words, &cli) {
+                Some(complaint) => stderr::eprint_line!("sweephand: {complaint}"),
+                // If the terminal is gone, there is no one to print help for.
+                None => drop(error.print()),
             }
             return ExitCode::from(error.exit_code() as u8);
         }
@@ -237,22 +237,4 @@ fn exit_code_of(error: &anyhow::Error, words: &[OsString]) -> ExitCode {
         None => stderr::eprint_line!("sweephand: {error:#}"),
     }
     ExitCode::from(2)
-}
-
-/// What was meant by a command line that names a program to run without `--` before it.
-fn with_dashes(error: &clap::Error, words: &[OsString]) -> Option<String> {
-    const RUN_PROGRAMS: [&str; 6] = ["record", "watch", "run", "compare", "advise", "report"];
-    let Some(ContextValue::String(program)) = error.get(ContextKind::InvalidArg) else { return None };
-    let runs_programs = words.get(1).is_some_and(|word| RUN_PROGRAMS.iter().any(|name| word == name));
-    let at = words.iter().position(|word| word.to_str() == Some(program))?;
-    if error.kind() != ErrorKind::UnknownArgument
-        || !runs_programs
-        || program.starts_with('-')
-        || words.iter().any(|word| word == "--")
-    {
-        return None;
-    }
-    let text =
-        |words: &[OsString]| words.iter().map(|word| format!(" {}", word.display())).collect::<String>();
-    Some(format!("sweephand{} --{}", text(&words[1..at]), text(&words[at..])))
 }

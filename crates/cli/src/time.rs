@@ -5,6 +5,7 @@ use crate::stderr::eprint_line;
 use anyhow::bail;
 use std::path::PathBuf;
 use sweephand_advice::{Compression, CurveStudy};
+use sweephand_results::seconds;
 use sweephand_sim::TiersError;
 use sweephand_time::{ASSUMED_INSTRUCTIONS_PER_SECOND, Device, Paging, TimeModel};
 use sweephand_trace::{Interrupt, Trace};
@@ -71,10 +72,10 @@ impl TimeOptions {
         let model = TimeModel::of(trace, device, paged_by.paging(), self.native)?;
         if model.is_assumed() {
             eprint_line!(
-                "sweephand: note: {}: {:.2} s of processor time are assumed, from its instructions at {} \
+                "sweephand: note: {}: {} s of processor time are assumed, from its instructions at {} \
                  billion a second; --native SECONDS says how long it takes with all memory",
                 trace.name().display(),
-                model.native_seconds(),
+                seconds(model.native_seconds()),
                 ASSUMED_INSTRUCTIONS_PER_SECOND / 1e9,
             );
         }

@@ -163,7 +163,7 @@ fn a_trace_of_misses_is_of_one_simulation() {
         ("pages.txt pages.txt -p lru -m 2p", "--misses: 2 traces, and it is for one"),
         (
             "pages.txt -p lru -m 2p --warmup 1",
-            "error: the argument '--warmup <N|TIME|PERCENT>' cannot be used with '--misses <FILE>'",
+            "the argument '--warmup <N|TIME|PERCENT>' cannot be used with '--misses <FILE>'",
         ),
         ("missing.txt -p lru -m 2p", "missing.txt: "),
     ] {

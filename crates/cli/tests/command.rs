@@ -93,12 +93,9 @@ fn a_warm_up_that_leaves_nothing_to_count_is_refused() {
         ("--warmup 5000", "pages.txt: a warm-up of 5000 leaves nothing to count: there are 5000 references"),
         ("--warmup 99.999%", "pages.txt: a warm-up of 99.999% leaves nothing to count"),
         ("--warmup 1h", "pages.txt: a warm-up of 3600s: the trace has no times; give references"),
-        (
-            "--warmup 100%",
-            "error: invalid value '100%' for '--warmup <N|TIME|PERCENT>': warm-up '100%': a share",
-        ),
-        ("--warmup 1 --sample 50%", "error: the argument '--warmup <N|TIME|PERCENT>' cannot be used with"),
-        ("--warmup 1 --device ssd", "error: the argument '--warmup <N|TIME|PERCENT>' cannot be used with"),
+        ("--warmup 100%", "invalid value '100%' for '--warmup <N|TIME|PERCENT>': warm-up '100%': a share"),
+        ("--warmup 1 --sample 50%", "the argument '--warmup <N|TIME|PERCENT>' cannot be used with"),
+        ("--warmup 1 --device ssd", "the argument '--warmup <N|TIME|PERCENT>' cannot be used with"),
     ] {
         let output = sandbox.run(&format!("simulate pages.txt -p lru -m 50p {options}"));
         let error = text(&output.stderr);
@@ -426,7 +423,7 @@ fn a_pattern_is_refused_in_the_words_of_the_library() {
         assert_eq!(output.status.code(), Some(2), "{pattern} {given:?}");
         assert_eq!(
             text(&output.stderr).lines().next(),
-            Some(format!("error: {error}").as_str()),
+            Some(format!("sweephand: {error}; see sweephand generate --help").as_str()),
             "{pattern} {given:?}"
         );
     }

@@ -57,4 +57,4 @@ pub use sweep::{CellColumns, SweepRow};
 pub use table::Table;
 pub use tiers::{TiersReport, TiersRow};
 pub use trace::TraceReport;
-pub use units::{bytes, grouped};
+pub use units::{bytes, grouped, seconds};

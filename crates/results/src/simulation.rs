@@ -2,7 +2,7 @@
 
 use crate::columns::{Column, Field, named};
 use crate::machine_readable::{header, json, write_csv, write_json};
-use crate::{Format, Table, bytes, grouped};
+use crate::{Format, Table, bytes, grouped, seconds};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use std::io::{self, Write};
@@ -495,7 +495,7 @@ impl Measure {
             Measure::FaultsPerMillionInstructions => {
                 row.faults_per_million_instructions.map_or("-".into(), |faults| format!("{faults:.3}"))
             }
-            Measure::Time => row.predicted_seconds.map_or("-".into(), |seconds| format!("{seconds:.2}")),
+            Measure::Time => row.predicted_seconds.map_or("-".into(), seconds),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::columns::{Column, Field, named};
 use crate::machine_readable::{header, write_csv, write_json};
-use crate::{Format, SimulatedTrace, SimulationRow, Table, TracePages, bytes, grouped};
+use crate::{Format, SimulatedTrace, SimulationRow, Table, TracePages, bytes, grouped, seconds};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use std::io::{self, Write};
@@ -235,7 +235,7 @@ impl TiersReport {
         }
         let mut table = Table::new(heading);
         for row in rows {
-            let share = |pages: u64| format!("{:.0}%", 100.0 * pages as f64 / row.memory_pages as f64);
+            let share = |pages: u64| share_of(pages, row.memory_pages);
             let mut cells = vec![
                 row.resident_pages.map_or_else(|| "adaptive".to_string(), share),
                 grouped(row.faults),
@@ -245,11 +245,18 @@ impl TiersReport {
                 grouped(row.disk_writes()),
                 bytes(row.peak_pool_pages * page_bytes),
             ];
-            cells.extend(row.paging_seconds.map(|seconds| format!("{seconds:.2}")));
+            cells.extend(row.paging_seconds.map(seconds));
             table.row(cells);
         }
         table
     }
+}
+
+/// A part of the memory in percent. Only all of it is 100%, and only nothing 0%.
+fn share_of(pages: u64, memory_pages: u64) -> String {
+    let percent = 100.0 * pages as f64 / memory_pages as f64;
+    let decimals = if percent == percent.round() || (0.5..99.5).contains(&percent) { 0 } else { 2 };
+    format!("{percent:.decimals$}%")
 }
 
 #[cfg(test)]
@@ -358,5 +365,14 @@ mod tests {
              60%           {counts}               0.25\n"
         );
         assert_eq!(written(traces.into(), rows, Format::Table(())), expected);
+    }
+
+    #[test]
+    fn hardly_all_of_memory_is_not_all() {
+        let shown = [(1000, 1000), (995, 1000), (9_999, 10_000), (667, 1000), (1, 1000)];
+        assert_eq!(
+            shown.map(|(pages, all)| share_of(pages, all)),
+            ["100%", "99.50%", "99.99%", "67%", "0.10%"]
+        );
     }
 }

@@ -26,6 +26,13 @@ pub fn grouped(number: u64) -> String {
     text
 }
 
+/// Seconds to hundredths; if they are fewer than a tenth, with two digits that are not zero.
+pub fn seconds(seconds: f64) -> String {
+    let decimals = if seconds > 0.0 && seconds < 0.1 { 1 - seconds.log10().floor() as i32 } else { 2 };
+    // Below a microsecond, all are alike.
+    format!("{seconds:.*}", decimals.min(7) as usize)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -39,5 +46,11 @@ mod tests {
     #[test]
     fn numbers_are_grouped_by_three() {
         assert_eq!([0, 999, 1000, 1_234_567].map(grouped), ["0", "999", "1,000", "1,234,567"]);
+    }
+
+    #[test]
+    fn few_seconds_have_more_decimals() {
+        let shown = [123.456, 1.0, 0.1, 0.0999, 0.0034, 0.000_021, 0.0].map(seconds);
+        assert_eq!(shown, ["123.46", "1.00", "0.10", "0.100", "0.0034", "0.000021", "0.00"]);
     }
 }
