@@ -14,7 +14,7 @@
 //! reason they stay two when a reduced trace is reduced again.
 //!
 //! Policies with reference bits can differ if a hand meets a page twice between the two kept runs.
-//! Give them 4 to 8 K frames. That is enough if hands go round all of memory. It is not enough for
+//! Give them 8 K frames. That is enough if hands go round all of memory. It is not enough for
 //! a hand that comes back to the pages loaded last, as that of LIFO+ does. Reference counts (LFU,
 //! LRU-2 with a correlated period) are not preserved at all.
 //!

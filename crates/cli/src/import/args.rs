@@ -65,7 +65,7 @@ pub(crate) struct Args {
     pub(super) show: bool,
     /// Keep only the first and last run of each page in every stretch of K distinct pages. Faults
     /// of LRU and OPT stay exact from K pages of memory up, those of other policies nearly exact
-    /// from 4 to 8 K up
+    /// from 8 K up
     #[arg(long, value_name = "K", default_value_t = 0, hide_default_value = true)]
     pub(super) window: u64,
     /// Write an IRIM string instead: only the moments at which the use of a page changes. A page is
