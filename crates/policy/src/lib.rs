@@ -54,6 +54,8 @@ pub mod task_registry;
 mod tasks;
 #[cfg(test)]
 mod testing;
+#[cfg(test)]
+mod told;
 
 pub use arguments::{ArgumentError, Arguments, Info, Parameter, Preset};
 pub use interface::{

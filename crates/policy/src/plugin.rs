@@ -264,3 +264,16 @@ impl<P: Registered + Send + 'static> Plugin for Kind<P> {
 pub fn plugin<P: Registered + Send + 'static>() -> impl Plugin {
     Kind::<P>(PhantomData)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::Plugged;
+    use crate::VmModel;
+    use crate::told::expect_all_passed_on;
+    use core::marker::PhantomData;
+
+    #[test]
+    fn a_policy_from_elsewhere_is_told_everything_and_its_answers_come_back() {
+        expect_all_passed_on(|told| Plugged::<VmModel, true>(Box::new(told), PhantomData));
+    }
+}

@@ -212,6 +212,7 @@ mod tests {
     use crate::conformance::{Machine, run};
     use crate::policies::Clock;
     use crate::registry::POLICIES;
+    use crate::told::expect_all_passed_on;
 
     /// The pages with their bits (`*`), and those that have not settled. 1 is touched again right
     /// after it came in, and 2 once it has settled. So 1 goes before 2.
@@ -255,6 +256,11 @@ mod tests {
             machine.access(page);
         }
         assert!(!machine.is_referenced(PageId(1)), "its second coming is due");
+    }
+
+    #[test]
+    fn a_policy_whose_pages_settle_is_told_everything_and_its_answers_come_back() {
+        expect_all_passed_on(|policy| Settled { policy, window: Window::new(2) });
     }
 
     #[test]
