@@ -5,8 +5,10 @@ import pathlib
 import subprocess
 
 CONTROL = pathlib.Path("/sys/class/zram-control")
-# What a device may hold for each byte of memory that it may take, if nothing else is said.
-RATIO = 3
+# What a device may hold for each byte of memory that it should take, if nothing else is said. It has
+# no `mem_limit`: where that is hit before the device is full, the kernel's writes fail
+# ("Write-error on swap-device"), the pages stay, and it tries them again instead of the disk.
+RATIO = 2
 # Before all other swap areas, so that a run's file gets only what does not fit.
 PRIORITY = 32767
 
@@ -18,7 +20,7 @@ def pool_mib(variant, memory_mib):
 
 
 class Pool:
-    """A device that never takes more than its memory, or none if that is nothing."""
+    """A device for swap, or none if it may take no memory."""
 
     def __init__(self, number):
         self.state = number is not None and pathlib.Path(f"/sys/block/zram{number}")
@@ -30,8 +32,8 @@ class Pool:
 
 @contextlib.contextmanager
 def pool(mib, disksize_mib=None):
-    """A zram device as swap area, until the context ends: the memory that it may take, and what it
-    may hold."""
+    """A zram device as swap area, until the context ends: the memory that it should take, and what
+    it may hold."""
     if not mib:
         yield Pool(None)
         return
@@ -40,7 +42,6 @@ def pool(mib, disksize_mib=None):
     with contextlib.ExitStack() as undo:
         undo.callback((CONTROL / "hot_remove").write_text, str(number))
         (state / "disksize").write_text(f"{disksize_mib or mib * RATIO}M")
-        (state / "mem_limit").write_text(f"{mib}M")
         subprocess.run(["mkswap", device], check=True, stdout=subprocess.DEVNULL)
         subprocess.run(["swapon", "--priority", str(PRIORITY), device], check=True)
         undo.callback(subprocess.run, ["swapoff", device], check=True)

@@ -6,8 +6,8 @@
 sizes under two policies of `sweephand run` and under `sweephand run --kernel`, by turns. What it
 measures is kept in FOLDER, by disk. `table` predicts the same from the traces, and prints both.
 `slowdown` asks `advise --slowdown 1.2` how much memory is enough, and runs the programs in it.
-`zram` asks `advise` whether zram before the disk pays in 80 % of a program's pages, and runs it so
-and without, in the same memory in total. Where `advise` says no, a quarter goes to zram.
+`zram` asks `advise` whether zram before the disk pays if 80 % of a program's pages fit, and runs it
+so and without, in the same memory in total. Where `advise` says no, a quarter goes to zram.
 
 SWEEPHAND is the command. Pages go to FOLDER, or to the disk that --disk names
 (lab/bench/pager/disks.py). Needs root, Valgrind, Debian's sort, sqlite3, python3 with numpy, perl,
@@ -15,6 +15,7 @@ gcc, mawk, xz, zstd and git."""
 
 import argparse
 import csv
+import itertools
 import json
 import math
 import os
@@ -117,6 +118,11 @@ def frames(memory_pages, policy):
         return budget - kernels
     batch = min(max(memory_pages // 512, 8), 128)
     return budget - kernels - 9 * batch - 32 - budget * 40 // PAGE
+
+
+def memory_with(frames_wanted, policy):
+    """The least --memory, in pages, with which the policy has as many frames."""
+    return next(memory for memory in itertools.count(1024) if frames(memory, policy) >= frames_wanted)
 
 
 def launch(args, swap, policy, memory_bytes):
@@ -286,13 +292,17 @@ def zram_table(args):
 
 def zram_row(args, swap, name):
     """What was advised about zram for a program, and what came; None if no run came to its end."""
-    memory = max(int(ZRAM_SHARE * pages_of(args, name)), 1024)
+    memory = memory_with(int(ZRAM_SHARE * pages_of(args, name)), KERNEL)
     command = [*launch_native(args, swap, KERNEL, pages_of(args, name)), *command_of(name)]
     if not (native := measured(args, command)):
         return None
     command = [args.sweephand, "advise", args.folder / f"{name}.swt", "--device", device_of(args), "--native",
                str(native["wall_ns"] / 1e9), "--memory", f"{frames(memory, KERNEL)}p", "--format", "json", "--lines", "0"]
-    advised = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)["compression"]["memory"][0]
+    advised = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)["compression"]["memory"]
+    advised = next((one for one in advised if one["memory_pages"] == frames(memory, KERNEL)), None)
+    if not advised:
+        print(f"{name}: all pages that it writes fit in {memory / MIB_PAGES:.1f} MiB", file=sys.stderr)
+        return None
     pool = advised["zram"]
     pool_mib = math.ceil(pool["pool_pages"] / MIB_PAGES) if pool else round(memory / 4 / MIB_PAGES)
     disksize_mib = math.ceil(pool["peak_stored_pages"] / MIB_PAGES) if pool else None
