@@ -113,14 +113,16 @@ impl Compression {
         let metadata = &trace.header().metadata;
         let contents = metadata.contents.as_ref();
         let compresses = Device::named(COMPRESSES).expect("it is built in");
-        let costs = TierCosts::of(&compresses, model.device(), metadata.page_size);
+        let spec = TierSpec::of(KINDS[0]);
+        let own = spec.codec_time(contents);
+        let costs = TierCosts::of(&compresses, model.device(), metadata.page_size, own);
         let sizes = Sizes::of(study, trace.header().totals.distinct_pages as usize);
         let splits = sizes.splits();
         let run = |kind| TierSpec::of(kind).tiers(contents).run(trace, &splits, false, interrupt, &|_| {});
         let [zswap, zram] = KINDS.map(run);
         let told = [zswap?, zram?];
         let disk = Disk::of(model, &sizes, &told[0], interrupt)?;
-        let pages = TracePages::of(&TierSpec::of(KINDS[0]), contents);
+        let pages = TracePages::of(&spec, contents).timed(costs.are_of_program);
         let in_memory = |&memory: &usize| {
             let best = |told: &[(Outcome, TierCounts)]| {
                 let pools = splits.iter().zip(told).filter(|(split, _)| split.memory_pages == memory);
@@ -494,7 +496,9 @@ mod tests {
     use std::io::Cursor;
     use sweephand_sim::MemorySize;
     use sweephand_time::Figures;
-    use sweephand_trace::contents::{AGES, Contents, ObjectContents, PageContents, SampledPages};
+    use sweephand_trace::contents::{
+        AGES, CodecTime, CodecTimes, Contents, ObjectContents, PageContents, SampledPages,
+    };
     use sweephand_trace::{EndTotals, Metadata, Trace, Writer};
 
     const PAGES: u64 = 600;
@@ -512,6 +516,8 @@ mod tests {
             name: "test".into(),
             source: "made up".into(),
             synchronous: false,
+            compressor: None,
+            codec_times: None,
             rotational: false,
             read_beside_writes_us: None,
             read: figures,
@@ -543,9 +549,9 @@ mod tests {
         ages[0].merge(&sampled);
         Contents {
             moments: 40,
-            unread_pages: 0,
             objects: vec![ObjectContents { name: "[heap]".into(), sampled }],
             ages,
+            ..Contents::default()
         }
     }
 
@@ -557,7 +563,7 @@ mod tests {
         let [memory] = &found.memories[..] else { panic!("{found:?}") };
         assert_eq!(memory.memory_pages, 400);
         let zram = Device::named("zram").unwrap();
-        let costs = TierCosts::of(&zram, &disk(10_000.0), 4096);
+        let costs = TierCosts::of(&zram, &disk(10_000.0), 4096, None);
         let evictions = PAGES * ROUNDS - 275;
         let refaults = PAGES * (ROUNDS - 1);
         let pool_ns = refaults * (costs.fault_ns + costs.decompress_ns)
@@ -595,6 +601,13 @@ mod tests {
         let assumed = compression(&loop_with(None), "200p", disk(10_000.0)).unwrap();
         let seconds = |of: &Compression| of.memories[0].zswap.as_ref().map_or(f64::MAX, |pool| pool.seconds);
         assert!(seconds(&small) < 0.5 * seconds(&assumed), "{small:?} {assumed:?}");
+        let lz4 = CodecTime::new(1_000_000, 2_000_000);
+        let slow =
+            Contents { codec_times: Some(CodecTimes { lz4, zstd: lz4 }), ..contents([other(400); 10]) };
+        let slow = compression(&loop_with(Some(slow)), "200p", disk(10_000.0)).unwrap();
+        assert!(seconds(&slow) > seconds(&small) + 0.003 * 300.0 * ROUNDS as f64, "{slow:?} {small:?}");
+        assert!(slow.to_string().contains(", codec times of the program's pages."), "{slow}");
+        assert!(small.to_string().contains(", codec times of test pages."), "{small}");
         // All pages are same-filled: the smallest pool will do, and takes nothing.
         let zero = compression(&loop_with(Some(contents([PageContents::Zero; 10]))), "200p", disk(10_000.0));
         let zero = zero.unwrap().memories.remove(0).zswap.unwrap();

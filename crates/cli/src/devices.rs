@@ -57,7 +57,8 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     if path != Path::new("-") {
         io::stdout().write_all(table([&device].into_iter()).to_string().as_bytes())?;
         let name = if is_own { MEASURED.to_string() } else { path.display().to_string() };
-        eprint_line!("sweephand: the figures are in {}; use them with --device {name}", path.display());
+        let option = if device.synchronous { "--pool-device or --device" } else { "--device" };
+        eprint_line!("sweephand: the figures are in {}; use them with {option} {name}", path.display());
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -35,13 +35,13 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         TiersReport { sweephand, traces: Vec::new(), compressibility: Vec::new(), rows: Vec::new() };
     for path in &args.traces {
         let trace = open(path)?;
+        let contents = trace.header().metadata.contents.as_ref();
         let costs = request.costs(&trace);
         let splits = request.splits(&trace, costs.as_ref())?;
         let described = describe(path, &trace);
         let bar = progress::bar(trace.header().totals.records, "references");
         bar.set_message(described.trace.clone());
         let progress = |records| bar.set_position(records);
-        let contents = trace.header().metadata.contents.as_ref();
         let told = request.tiers.tiers(contents).run(
             &trace,
             &splits,
@@ -55,7 +55,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             report.rows.push(TiersRow::new(&described, split, outcome, counts, seconds));
         }
         report.traces.push(described);
-        report.compressibility.push(TracePages::of(&request.tiers, contents));
+        let pages = TracePages::of(&request.tiers, contents);
+        report.compressibility.push(match &costs {
+            Some(costs) => pages.timed(costs.are_of_program),
+            None => pages,
+        });
     }
     report.write(format, &mut out).context("the results cannot be written")?;
     out.commit()?;
@@ -142,7 +146,9 @@ impl Request {
     /// The costs of paging, if time is predicted.
     fn costs(&self, trace: &Trace) -> Option<TierCosts> {
         let Devices { pool, disk } = self.devices.as_ref()?;
-        Some(TierCosts::of(pool, disk, trace.header().metadata.page_size))
+        let metadata = &trace.header().metadata;
+        let own = self.tiers.codec_time(metadata.contents.as_ref());
+        Some(TierCosts::of(pool, disk, metadata.page_size, own))
     }
 }
 

@@ -18,6 +18,9 @@ const SECONDS: &str = "4";
 const LEAST_PAGES: u64 = 100;
 const SLACK: f64 = 0.2;
 
+/// A simulation of tiers.
+const TIERS: [&str; 7] = ["simulate", "-m", "50%", "--resident", "80%", "--tiers", "zram:codec=zstd"];
+
 /// Runs a recorder on the program. `None`: it lacks something that it names.
 fn recorded(options: &[&str], trace: &Path, needs: &[(&str, Need)]) -> Option<Output> {
     let program = compiled("contents", &["-g"]);
@@ -48,6 +51,8 @@ fn checked(trace: &Path) -> Contents {
     // Of the rest, two thirds are random and a third text: 3 / (2 + 1 / 2.2), and better by zstd.
     let (lz4, zstd) = (all.lz4_ratio().unwrap(), all.zstd_ratio().unwrap());
     assert!((1.05..2.0).contains(&lz4) && zstd > lz4, "{lz4} {zstd}");
+    let times = contents.codec_times.expect("codec times");
+    assert!(times.lz4.compress_ns > 100 && times.zstd.decompress_ns > 100, "{times:?}");
     assert!(contents.unread_pages <= all.pages / 4, "{} of {}", contents.unread_pages, all.pages);
     contents
 }
@@ -70,7 +75,7 @@ fn a_recording_under_valgrind_says_what_pages_contain() {
     assert!(ages[..4].iter().all(|pages| *pages > 0) && ages[4] == 0, "{ages:?}");
     let info = text(&output(sweephand().arg("info").arg(&trace)).stdout);
     assert!(info.contains("\ncontents of ") && info.contains("incompressible  object\n"), "{info}");
-    assert!(info.contains(&array.name), "{info}");
+    assert!(info.contains(&array.name) && info.contains("\ncodecs: LZ4 "), "{info}");
     let json = text(&output(sweephand().args(["info", "--format", "json"]).arg(&trace)).stdout);
     if let Some(kept) = keeps_to("info.json", &json, folder.path()) {
         kept.unwrap_or_else(|error| panic!("{error}: {json}"));
@@ -78,9 +83,10 @@ fn a_recording_under_valgrind_says_what_pages_contain() {
     let page = output(sweephand().args(["report", "-p", "clock", "-m", "50%", "-o", "-"]).arg(&trace)).stdout;
     let page = text(&page);
     assert!(page.contains(">Compressibility</h2>") && page.contains("<table class=\"contents\">"));
-    let tiers = ["simulate", "-m", "50%", "--resident", "80%", "--tiers", "zram:codec=zstd"];
-    let tiers = text(&output(sweephand().args(tiers).arg(&trace)).stdout);
+    let tiers = text(&output(sweephand().args(TIERS).arg(&trace)).stdout);
     assert!(tiers.contains("\ncompressibility recorded (zstd, "), "{tiers}");
+    let timed = text(&output(sweephand().args(TIERS).args(["--device", "hdd"]).arg(&trace)).stdout);
+    assert!(timed.contains(" incompressible, codec times of the program's pages\n"), "{timed}");
 }
 
 #[test]

@@ -11,7 +11,8 @@ use std::time::Instant;
 use sweephand_process::maps::mapping_of;
 use sweephand_process::usage::processor_time;
 use sweephand_trace::contents::{
-    AGES, Contents, MOST_OBJECTS, OTHERS, ObjectContents, PAGE_BYTES, PageContents, SampledPages,
+    AGES, CodecTimes, Contents, MOST_OBJECTS, OTHERS, ObjectContents, PAGE_BYTES, PageContents, SampledPages,
+    is_of_file,
 };
 use sweephand_trace::objects::NO_OBJECT;
 
@@ -46,6 +47,8 @@ struct Row {
 struct Moment {
     rows: Vec<Row>,
     unread: u64,
+    /// How long the codecs took for its pages, those of files left out.
+    codec_times: Option<CodecTimes>,
 }
 
 /// Samples the pages of a process.
@@ -119,11 +122,11 @@ impl Sampler {
         object_of: impl Fn(u64) -> Option<u64>,
     ) -> Moment {
         let Some(memory) = &self.memory else {
-            return Moment { rows: Vec::new(), unread: pages.min(candidates.len()) as u64 };
+            return Moment { unread: pages.min(candidates.len()) as u64, ..Moment::default() };
         };
         let mappings = memory.mappings();
         let mut page: Page = [0; PAGE_BYTES as usize];
-        let (mut moment, mut uses) = (Moment::default(), Vec::new());
+        let (mut moment, mut uses, mut times) = (Moment::default(), Vec::new(), Vec::new());
         for candidate in candidates {
             if moment.rows.len() + moment.unread as usize >= pages {
                 break;
@@ -144,7 +147,8 @@ impl Sampler {
                     };
                     let next = self.owners.len() as u32;
                     let owner = *self.owners.entry(owner).or_insert(next);
-                    let contents = self.codecs.look_at(&page);
+                    let (contents, took) = self.codecs.look_at(&page);
+                    times.extend(took.filter(|_| !is_of_file(&mapping.name)));
                     moment.rows.push(Row { owner, age: QUARTERS as u8, contents });
                     uses.push(candidate.last_use);
                 }
@@ -153,6 +157,7 @@ impl Sampler {
         for (row, age) in moment.rows.iter_mut().zip(ages(&uses)) {
             row.age = age as u8;
         }
+        moment.codec_times = CodecTimes::medians(&times);
         moment
     }
 
@@ -176,11 +181,13 @@ impl Sampler {
             };
             by_name.entry(name).or_default().merge(&by_owner[*number as usize]);
         }
+        let codec_times: Vec<_> = self.moments.iter().filter_map(|moment| moment.codec_times).collect();
         Some(Contents {
             moments: self.moments.len() as u64,
             unread_pages: self.moments.iter().map(|moment| moment.unread).sum(),
             objects: largest(by_name),
             ages,
+            codec_times: CodecTimes::medians(&codec_times),
         })
     }
 }
@@ -215,6 +222,7 @@ fn largest(by_name: BTreeMap<String, SampledPages>) -> Vec<ObjectContents> {
 mod tests {
     use super::*;
     use crate::hash::hash;
+    use sweephand_trace::contents::CodecTime;
 
     #[test]
     fn ages_are_quarters_by_the_last_use() {
@@ -275,10 +283,36 @@ mod tests {
             [("object 1", 100), ("object 2", 100), ("object 3", 100), ("object 0", 98), (NO_OBJECT, 1)];
         // The allocator's memory may be the heap, which has a name.
         assert!(told == objects || told[0].0 == "[heap]", "{told:?}");
+        assert!(contents.codec_times.unwrap().is_sound());
         // The most pages that are asked for are read.
         let moment = sampler.look(&candidates, 10, |_| None);
         assert_eq!(moment.rows.len(), 10);
         drop((bytes, untouched));
+    }
+
+    /// Pages of this program's file are read, and not timed, because they do not go to swap.
+    #[test]
+    fn codec_times_are_those_of_pages_that_go_to_swap() {
+        let mut sampler = Sampler::of(std::process::id(), 1.0).unwrap();
+        let code = sampler.memory.as_ref().unwrap().mappings();
+        let program = std::env::current_exe().unwrap().to_string_lossy().into_owned();
+        let code = code.iter().find(|mapping| mapping.name == program).unwrap();
+        let candidate = |page| Candidate { page, last_use: None, kept_at: None };
+        let candidates: Vec<_> = code.pages.clone().take(200).map(candidate).collect();
+        let moment = sampler.look(&candidates, 200, |_| None);
+        let compressed = |row: &&Row| matches!(row.contents, PageContents::Other { .. });
+        assert!(moment.rows.iter().any(|row| compressed(&row)), "{moment:?}");
+        assert_eq!(moment.codec_times, None);
+    }
+
+    #[test]
+    fn codec_times_are_the_median_of_the_moments_that_have_some() {
+        let mut sampler = Sampler::of(std::process::id(), 1.0).unwrap();
+        let of = |ns| Some(CodecTimes { lz4: CodecTime::new(ns, 7), zstd: CodecTime::new(2 * ns, 8) });
+        for codec_times in [of(500), None, of(100), None, of(90_000)] {
+            sampler.moments.push(Moment { unread: 1, codec_times, ..Moment::default() });
+        }
+        assert_eq!(sampler.contents(|_| String::new()).unwrap().codec_times, of(500));
     }
 
     #[test]

@@ -353,9 +353,12 @@ fn contents_table(contents: &Contents) -> ContentsTable {
     let ages = AGES.iter().zip(&contents.ages).filter(|(_, sampled)| sampled.pages > 0);
     ContentsTable {
         facts: format!(
-            "{} pages of {} objects, read at {moments} moments of the run",
+            "{} pages of {} objects, read at {moments} moments of the run{}",
             grouped(all.pages),
-            contents.objects.len()
+            contents.objects.len(),
+            contents.codec_times.map_or(String::new(), |times| format!(
+                ". Codecs took {times} (medians, pages of files left out)"
+            ))
         ),
         objects: objects.chain([row("all".to_owned(), &all)]).collect(),
         ages: ages.map(|(age, sampled)| row((*age).to_owned(), sampled)).collect(),

@@ -23,6 +23,18 @@ pub struct TracePages {
     pub same_filled_percent: f64,
     /// Pages that do not compress, in percent.
     pub incompressible_percent: f64,
+    /// The pages whose time compression takes, if seconds are predicted.
+    pub codec_times: Option<TimedPages>,
+}
+
+/// The pages for which codecs were timed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TimedPages {
+    /// The program's own.
+    Program,
+    /// Those by which the device was measured.
+    Test,
 }
 
 impl TracePages {
@@ -40,7 +52,14 @@ impl TracePages {
             ratio: rounded(ratio),
             same_filled_percent: rounded(same_filled_percent),
             incompressible_percent: rounded(incompressible_percent),
+            codec_times: None,
         }
+    }
+
+    /// The same where seconds are predicted, with the codec times of the program's own pages or not.
+    pub fn timed(self, are_of_program: bool) -> Self {
+        let timed = if are_of_program { TimedPages::Program } else { TimedPages::Test };
+        Self { codec_times: Some(timed), ..self }
     }
 
     /// Whether it rests on a recording.
@@ -66,7 +85,12 @@ impl fmt::Display for TracePages {
         write!(
             f,
             ": {ratio:.2}:1, {same_filled_percent:.0}% same-filled, {incompressible_percent:.0}% incompressible"
-        )
+        )?;
+        match self.codec_times {
+            None => Ok(()),
+            Some(TimedPages::Program) => f.write_str(", codec times of the program's pages"),
+            Some(TimedPages::Test) => f.write_str(", codec times of test pages"),
+        }
     }
 }
 
@@ -95,5 +119,15 @@ mod tests {
         );
         assert_eq!(said("zram", None), "assumed: 3.00:1, 0% same-filled, 0% incompressible");
         assert!(pages("zram", Some(&contents)).is_recorded() && !pages("zram", None).is_recorded());
+    }
+
+    #[test]
+    fn it_is_said_whose_times_compression_takes() {
+        let pages = TracePages::of(&"zram".parse().unwrap(), None);
+        let assumed = "assumed: 3.00:1, 0% same-filled, 0% incompressible";
+        for (are_of_program, whose) in [(true, "the program's pages"), (false, "test pages")] {
+            let said = pages.clone().timed(are_of_program).to_string();
+            assert_eq!(said, format!("{assumed}, codec times of {whose}"));
+        }
     }
 }

@@ -41,7 +41,7 @@ mod trace;
 mod units;
 
 pub use columns::{Column, Field};
-pub use compressibility::TracePages;
+pub use compressibility::{TimedPages, TracePages};
 pub use format::{Format, TextFormat};
 pub use live::{LiveReport, LiveRun, median};
 pub use machine_readable::{SCHEMA_VERSION, header, json};

@@ -5,7 +5,8 @@
 //! written at random places, by direct I/O, one request or several at a time. Last, single pages
 //! are read while another thread writes, as in paging, where for each page that comes another goes.
 //! Half of each page is random and half is zeros, so that a device that compresses has something to
-//! do.
+//! do. For such a device, the same pages are compressed here as well, and timed: what a program's
+//! pages take is compared with that.
 
 use crate::device::{Device, Figures, Measurement};
 use rustix::fs::{Mode, OFlags, fstatvfs, open};
@@ -17,7 +18,9 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
+use sweephand_contents::Codecs;
 use sweephand_policy::SplitMix64;
+use sweephand_trace::contents::CodecTimes;
 
 const PAGE_BYTES: usize = 4096;
 /// The file is this large, or half of the free space if that is less.
@@ -93,22 +96,12 @@ pub fn calibrate(
         return Err(full());
     }
     let file = File::from(file);
-    let mut buffer = Buffer::new(FILL_BYTES);
-    let begin = Instant::now();
-    let mut filled = 0;
-    // On a slow disk a smaller file has to do.
-    while filled < length && (filled < LEAST_FILE_BYTES || begin.elapsed() < time / 2) {
-        match file.write_all_at(buffer.bytes(), filled) {
-            Ok(()) => filled += FILL_BYTES as u64,
-            // Others have taken the rest.
-            Err(error) if error.kind() == io::ErrorKind::StorageFull && filled >= LEAST_FILE_BYTES => break,
-            Err(error) if error.kind() == io::ErrorKind::StorageFull => return Err(full()),
-            Err(error) => return Err(failed(error)),
-        }
-        if stop.load(Ordering::Relaxed) {
-            return Err(failed(io::ErrorKind::Interrupted.into()));
-        }
-    }
+    let filled = fill(&file, length, time / 2, stop).map_err(|error| match error.kind() {
+        io::ErrorKind::StorageFull => full(),
+        _ => failed(error),
+    })?;
+    let compressor = compressor(&file);
+    let codec_times = compressor.is_some().then(codec_times).transpose().map_err(failed)?.flatten();
     let steps = 2 * PATTERNS.len() + 1;
     let each = time / steps as u32;
     let mut measurements = Vec::new();
@@ -127,25 +120,67 @@ pub fn calibrate(
     Ok(Device {
         name: "measured".to_string(),
         source: format!("sweephand devices {}, a file of {megabytes} MiB, direct I/O", directory.display()),
-        synchronous: false,
+        synchronous: compressor.is_some(),
         rotational: is_rotational(&file),
         read_beside_writes_us,
+        compressor,
         read: figures(measurements.iter().filter(|measurement| !measurement.write)),
         write: figures(measurements.iter().filter(|measurement| measurement.write)),
+        codec_times,
         measurements: measurements.into_iter().chain([beside]).collect(),
     })
 }
 
-/// Whether the kernel takes the block device that holds a file for a disk that turns. Not, if there
-/// is no single one.
-fn is_rotational(file: &File) -> bool {
-    let Ok(status) = rustix::fs::fstat(file) else { return false };
+/// Fills a file up to `length`. On a slow disk, which takes longer than `time`, a smaller file has
+/// to do. Returns its length.
+fn fill(file: &File, length: u64, time: Duration, stop: &AtomicBool) -> io::Result<u64> {
+    let mut buffer = Buffer::new(FILL_BYTES);
+    let begin = Instant::now();
+    let mut filled = 0;
+    while filled < length && (filled < LEAST_FILE_BYTES || begin.elapsed() < time) {
+        match file.write_all_at(buffer.bytes(), filled) {
+            Ok(()) => filled += FILL_BYTES as u64,
+            // Others have taken the rest.
+            Err(error) if error.kind() == io::ErrorKind::StorageFull && filled >= LEAST_FILE_BYTES => break,
+            Err(error) => return Err(error),
+        }
+        if stop.load(Ordering::Relaxed) {
+            return Err(io::ErrorKind::Interrupted.into());
+        }
+    }
+    Ok(filled)
+}
+
+/// How long the codecs take for the pages that are written, each once.
+fn codec_times() -> io::Result<Option<CodecTimes>> {
+    let mut codecs = Codecs::new()?;
+    let mut buffer = Buffer::new(FILL_BYTES);
+    Ok(codecs.times_of(buffer.bytes().as_chunks().0.iter()))
+}
+
+/// What the kernel says of the block device that holds a file, at a path below that of the device.
+/// `None`: there is no single device, or it says nothing of that.
+fn said_of_device(file: &File, path: &str) -> Option<String> {
+    let status = rustix::fs::fstat(file).ok()?;
     let (major, minor) = (rustix::fs::major(status.st_dev), rustix::fs::minor(status.st_dev));
     // A partition has the queue of its disk.
-    ["queue", "../queue"].iter().any(|queue| {
-        let path = format!("/sys/dev/block/{major}:{minor}/{queue}/rotational");
-        std::fs::read_to_string(path).is_ok_and(|text| text.trim() == "1")
-    })
+    let of = |disk: &str| std::fs::read_to_string(format!("/sys/dev/block/{major}:{minor}/{disk}{path}"));
+    of("").or_else(|_| of("../")).ok()
+}
+
+/// Whether the kernel takes the block device that holds a file for a disk that turns.
+fn is_rotational(file: &File) -> bool {
+    said_of_device(file, "queue/rotational").is_some_and(|text| text.trim() == "1")
+}
+
+/// The compressor of the zram that holds a file; `None` on another device.
+fn compressor(file: &File) -> Option<String> {
+    chosen(&said_of_device(file, "comp_algorithm")?)
+}
+
+/// What is in brackets in a list of choices.
+fn chosen(choices: &str) -> Option<String> {
+    choices.split_whitespace().find_map(|word| Some(word.strip_prefix('[')?.strip_suffix(']')?.to_owned()))
 }
 
 /// Reads single pages, one at a time, while another thread writes without a pause.
@@ -317,6 +352,8 @@ mod tests {
             device => device.unwrap(),
         };
         assert_eq!(device.measurements.len(), 2 * PATTERNS.len() + 1);
+        let is_timed = device.codec_times.is_some();
+        assert_eq!((device.synchronous, is_timed), (device.compressor.is_some(), device.synchronous));
         assert!(device.read_beside_writes_us.unwrap() > 0.0);
         let (last, others) = device.measurements.split_last().unwrap();
         assert!(last.beside_writes && others.iter().all(|other| !other.beside_writes));
@@ -328,6 +365,13 @@ mod tests {
         assert!(
             matches!(stopped, CalibrationError::Io(_, error) if error.kind() == io::ErrorKind::Interrupted)
         );
+    }
+
+    #[test]
+    fn pages_that_are_written_are_timed_and_the_compressor_is_the_one_in_brackets() {
+        assert_eq!(chosen("lzo-rle [zstd] lz4 \n"), Some("zstd".into()));
+        assert_eq!(chosen("lzo-rle"), None);
+        assert!(codec_times().unwrap().unwrap().is_sound());
     }
 
     #[test]

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use std::{env, fs, io};
 use sweephand_policy::line;
+use sweephand_trace::contents::CodecTimes;
 
 /// The name that stands for the file at [`measured_path`].
 pub const MEASURED: &str = "measured";
@@ -65,10 +66,17 @@ pub struct Device {
     /// microseconds. Without it, as if nothing were.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub read_beside_writes_us: Option<f64>,
+    /// The compressor of a device that compresses pages, as the kernel calls it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub compressor: Option<String>,
     /// Reads.
     pub read: Figures,
     /// Writes.
     pub write: Figures,
+    /// Of a device that compresses: how long Sweephand's own codecs take for the pages by which it
+    /// was measured, on the same machine.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub codec_times: Option<CodecTimes>,
     /// The measurements behind the figures, where they were measured.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub measurements: Vec<Measurement>,
@@ -152,6 +160,9 @@ impl Device {
         {
             return Err(invalid(format!("read_beside_writes_us is {value}; it must be more than 0")));
         }
+        if device.codec_times.is_some_and(|times| !times.is_sound()) {
+            return Err(invalid("codec_times: each must be more than 0 and at most a second, in ns".into()));
+        }
         for (direction, figures) in [("read", &device.read), ("write", &device.write)] {
             let Figures { latency_us, operations_per_second, bytes_per_second, stream_bytes_per_second } =
                 *figures;
@@ -210,6 +221,13 @@ mod tests {
         assert_eq!(error(&zero), "d.toml: read.latency_us is 0; it must be more than 0");
         let beside = format!("read_beside_writes_us = -1.0\n{text}");
         assert_eq!(error(&beside), "d.toml: read_beside_writes_us is -1; it must be more than 0");
+        let zram = BUILT_IN[4].1;
+        let times = format!("codec_times: {}", "each must be more than 0 and at most a second, in ns");
+        for to in ["decompress_ns = 0 #", "decompress_ns = 1_000_000_001 #"] {
+            let damaged = zram.replacen("decompress_ns = ", to, 1);
+            assert_ne!(damaged, zram);
+            assert_eq!(error(&damaged), format!("d.toml: {times}"));
+        }
         for before in ["", "# paint\n"] {
             let place = format!("line {}: unknown field `colour`", 1 + before.lines().count());
             let unknown = format!("{before}colour = 'red'\n{text}");

@@ -199,6 +199,8 @@ mod tests {
             name: "test".into(),
             source: "made up".into(),
             synchronous: false,
+            compressor: None,
+            codec_times: None,
             rotational: false,
             read_beside_writes_us: None,
             read: figures,

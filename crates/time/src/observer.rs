@@ -586,6 +586,8 @@ mod tests {
             name: "test".into(),
             source: "made up".into(),
             synchronous: false,
+            compressor: None,
+            codec_times: None,
             rotational: false,
             read_beside_writes_us: Some(300.0),
             read,

@@ -1,12 +1,13 @@
 //! What the pages of a program contain: of a sample of them, how many are zero, and how small the
 //! others become when they are compressed.
 //!
-//! A recorder reads pages at moments that are spread over the run. It keeps these counts, and no
-//! byte of a page. They are an optional part of a trace's metadata
+//! A recorder reads pages at moments that are spread over the run. It keeps these counts and how
+//! long the codecs took, and no byte of a page. They are an optional part of a trace's metadata
 //! ([`Metadata::contents`](crate::Metadata::contents)), which a program that does not know it
 //! ignores. Counts that contradict each other are damage, and are refused.
 
 use serde::{Deserialize, Serialize};
+use std::fmt;
 
 /// Bytes of a page: the recorders have no others.
 pub const PAGE_BYTES: u64 = 4096;
@@ -30,6 +31,14 @@ pub const AGES: [&str; 5] =
 const SHARED_MEMORY: [&str; 4] = ["/dev/shm/", "/dev/zero", "/memfd:", "/SYSV"];
 /// More sampled pages than any recording has.
 const MOST_PAGES: u64 = 1 << 32;
+/// No codec takes longer for a page, in nanoseconds.
+const MOST_CODEC_NS: u64 = 1_000_000_000;
+
+/// Whether a mapping of this name is of a file. Its pages do not go to swap, except the few that the
+/// program has changed: a kernel reads them from the file again.
+pub fn is_of_file(name: &str) -> bool {
+    name.starts_with('/') && !SHARED_MEMORY.iter().any(|shared| name.starts_with(shared))
+}
 
 /// What a page contains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,6 +92,78 @@ impl CodecSizes {
     fn ratio(&self) -> Option<f64> {
         let pages: u64 = self.by_size.iter().sum();
         (pages > 0).then(|| (pages * PAGE_BYTES) as f64 / self.bytes as f64)
+    }
+}
+
+/// How long a codec takes for a page, in nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CodecTime {
+    /// To compress it.
+    pub compress_ns: u64,
+    /// To decompress it.
+    pub decompress_ns: u64,
+}
+
+impl CodecTime {
+    /// These, or what comes closest in the range that a trace may have.
+    pub fn new(compress_ns: u128, decompress_ns: u128) -> Self {
+        let in_range = |ns: u128| ns.clamp(1, MOST_CODEC_NS.into()) as u64;
+        Self { compress_ns: in_range(compress_ns), decompress_ns: in_range(decompress_ns) }
+    }
+}
+
+/// How long the codecs take for a page that is neither zero nor same-filled, in the recording
+/// command, on the machine that recorded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CodecTimes {
+    /// LZ4.
+    pub lz4: CodecTime,
+    /// Zstandard at level -1.
+    pub zstd: CodecTime,
+}
+
+impl CodecTimes {
+    /// The medians, each by itself; of two in the middle the larger. A page at which the thread was
+    /// interrupted does not change them. `None`: there are no times.
+    pub fn medians(all: &[Self]) -> Option<Self> {
+        let median = |of: fn(&Self) -> u64| {
+            let mut values: Vec<u64> = all.iter().map(of).collect();
+            values.sort_unstable();
+            values.get(values.len() / 2).copied()
+        };
+        Some(Self {
+            lz4: CodecTime {
+                compress_ns: median(|times| times.lz4.compress_ns)?,
+                decompress_ns: median(|times| times.lz4.decompress_ns)?,
+            },
+            zstd: CodecTime {
+                compress_ns: median(|times| times.zstd.compress_ns)?,
+                decompress_ns: median(|times| times.zstd.decompress_ns)?,
+            },
+        })
+    }
+
+    /// Whether a codec could take these.
+    pub fn is_sound(&self) -> bool {
+        let Self { lz4, zstd } = self;
+        let times = [lz4.compress_ns, lz4.decompress_ns, zstd.compress_ns, zstd.decompress_ns];
+        times.iter().all(|ns| (1..=MOST_CODEC_NS).contains(ns))
+    }
+}
+
+/// As `info` and the report say it.
+impl fmt::Display for CodecTimes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let us = |ns: u64| ns as f64 / 1e3;
+        let Self { lz4, zstd } = self;
+        write!(
+            f,
+            "LZ4 {:.1} us to compress a page, {:.1} us to decompress; zstd {:.1} us, {:.1} us",
+            us(lz4.compress_ns),
+            us(lz4.decompress_ns),
+            us(zstd.compress_ns),
+            us(zstd.decompress_ns)
+        )
     }
 }
 
@@ -179,6 +260,10 @@ pub struct Contents {
     pub objects: Vec<ObjectContents>,
     /// By age: an entry for each of [`AGES`].
     pub ages: Vec<SampledPages>,
+    /// How long the codecs took for the pages that could go to swap: the median over the moments of
+    /// the median of each. `None`: there were no such pages, or the trace is older.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub codec_times: Option<CodecTimes>,
 }
 
 /// As it stands in a file.
@@ -188,13 +273,15 @@ struct Unchecked {
     unread_pages: u64,
     objects: Vec<ObjectContents>,
     ages: Vec<SampledPages>,
+    #[serde(default)]
+    codec_times: Option<CodecTimes>,
 }
 
 impl TryFrom<Unchecked> for Contents {
     type Error = &'static str;
     fn try_from(unchecked: Unchecked) -> Result<Self, Self::Error> {
-        let Unchecked { moments, unread_pages, objects, ages } = unchecked;
-        let contents = Self { moments, unread_pages, objects, ages };
+        let Unchecked { moments, unread_pages, objects, ages, codec_times } = unchecked;
+        let contents = Self { moments, unread_pages, objects, ages, codec_times };
         if contents.objects.len() > MOST_OBJECTS || contents.ages.len() != AGES.len() {
             return Err("contents of more objects than there can be, or not of all ages");
         }
@@ -204,6 +291,12 @@ impl TryFrom<Unchecked> for Contents {
         }
         if sum(by_object) != contents.sampled() {
             return Err("contents by object that are not those by age");
+        }
+        if codec_times.is_some_and(|times| !times.is_sound()) {
+            return Err("codec times of 0, or of more than a second for a page");
+        }
+        if codec_times.is_some() && contents.sampled().lz4_ratio().is_none() {
+            return Err("codec times, and no page that was compressed");
         }
         Ok(contents)
     }
@@ -226,10 +319,7 @@ impl Contents {
     /// from their files again, except the few that the program has changed. Where the trace has
     /// more objects than rows, some may be among those of the last row.
     pub fn swappable(&self) -> SampledPages {
-        let is_file = |name: &str| {
-            name.starts_with('/') && !SHARED_MEMORY.iter().any(|shared| name.starts_with(shared))
-        };
-        sum(self.objects.iter().filter(|object| !is_file(&object.name)).map(|object| &object.sampled))
+        sum(self.objects.iter().filter(|object| !is_of_file(&object.name)).map(|object| &object.sampled))
     }
 }
 
@@ -254,7 +344,11 @@ mod tests {
         ages[3].merge(&file);
         let object = |name: &str, sampled| ObjectContents { name: name.to_owned(), sampled };
         let objects = vec![object("[heap]", heap), object("/usr/lib/a.so", file)];
-        Contents { moments: 40, unread_pages: 2, objects, ages }
+        Contents { moments: 40, unread_pages: 2, objects, ages, codec_times: Some(codec_times()) }
+    }
+
+    fn codec_times() -> CodecTimes {
+        CodecTimes { lz4: CodecTime::new(2_140, 600), zstd: CodecTime::new(5_000, 1_250) }
     }
 
     #[test]
@@ -283,9 +377,24 @@ mod tests {
         let bytes = writer.finish(EndTotals::default()).unwrap().0.into_inner();
         let trace = Trace::from_bytes(bytes).unwrap();
         assert_eq!(trace.header().metadata.contents, Some(contents()));
+        let without_times = Contents { codec_times: None, ..contents() };
+        let text = serde_json::to_string(&without_times).unwrap();
+        assert!(!text.contains("codec_times"), "{text}");
+        assert_eq!(serde_json::from_str::<Contents>(&text).unwrap(), without_times);
         let older: Metadata = serde_json::from_str("{}").unwrap();
         assert_eq!(older.contents, None);
         assert!(!serde_json::to_string(&older).unwrap().contains("contents"));
+    }
+
+    #[test]
+    fn times_are_medians_which_an_interruption_does_not_change() {
+        let of = |ns: u128| CodecTimes { lz4: CodecTime::new(ns, 2 * ns), zstd: CodecTime::new(3 * ns, 0) };
+        let all = [3, 1, 9_000_000_000, 2, 5].map(of);
+        let expected = CodecTimes { lz4: CodecTime::new(3, 6), zstd: CodecTime::new(9, 1) };
+        assert_eq!((CodecTimes::medians(&all), CodecTimes::medians(&[])), (Some(expected), None));
+        assert_eq!(all[2].lz4, CodecTime { compress_ns: MOST_CODEC_NS, decompress_ns: MOST_CODEC_NS });
+        let told = "LZ4 2.1 us to compress a page, 0.6 us to decompress; zstd 5.0 us, 1.2 us";
+        assert_eq!(codec_times().to_string(), told);
     }
 
     /// Every count of the section, changed alone, contradicts another.
@@ -327,6 +436,26 @@ mod tests {
             objects.extend(std::iter::repeat_n(none, MOST_OBJECTS));
         }));
         assert!(refused(&|value| value["moments"] = json!(-1)));
+        for time in ["/lz4/compress_ns", "/lz4/decompress_ns", "/zstd/compress_ns", "/zstd/decompress_ns"] {
+            let changed =
+                |to: Value| refused(&|value| *value["codec_times"].pointer_mut(time).unwrap() = to.clone());
+            assert!(!changed(json!(MOST_CODEC_NS)), "{time}");
+            for to in
+                [json!(0), json!(MOST_CODEC_NS + 1), json!(u64::MAX), json!(-1), json!(0.5), json!(null)]
+            {
+                assert!(changed(to.clone()), "{time} is {to}");
+            }
+        }
+        assert!(refused(&|value| drop(value["codec_times"].as_object_mut().unwrap().remove("zstd"))));
+        let of_nothing = |value: &mut Value| {
+            value["objects"] = json!([]);
+            value["ages"] = json!(vec![SampledPages::default(); AGES.len()]);
+        };
+        assert!(refused(&of_nothing), "times of no pages");
+        assert!(!refused(&|value| {
+            of_nothing(value);
+            value["codec_times"] = json!(null);
+        }));
         assert!(refused(&|value| value["objects"][0]["lz4"]["by_size"] = json!([1])));
         // In a file, the error names it.
         let metadata =

@@ -102,7 +102,7 @@ impl Measured {
 /// What each step costs, by disk.
 fn costs() -> Result<[TierCosts; DISKS.len()], Error> {
     let zram = Device::named("zram")?;
-    let costs = TierCosts::of(&zram, &zram, 4096);
+    let costs = TierCosts::of(&zram, &zram, 4096, None);
     Ok(DISKS.map(|(_, disk_read_ns)| TierCosts { disk_read_ns, ..costs }))
 }
 

@@ -18,6 +18,9 @@ pub(super) fn write(out: &mut impl Write, contents: &Contents, most_objects: usi
         grouped(sampled.pages),
         contents.moments
     )?;
+    if let Some(times) = contents.codec_times {
+        writeln!(out, "codecs: {times}; medians, pages of files left out")?;
+    }
     if sampled.pages == 0 {
         return Ok(());
     }
@@ -64,7 +67,7 @@ fn row(out: &mut impl Write, sampled: &SampledPages, name: &str) -> io::Result<(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use sweephand_trace::contents::{ObjectContents, PageContents};
+    use sweephand_trace::contents::{CodecTime, CodecTimes, ObjectContents, PageContents};
 
     #[test]
     fn objects_and_ages_have_rows() {
@@ -79,9 +82,12 @@ mod tests {
             write(&mut out, contents, 10).unwrap();
             String::from_utf8(out).unwrap()
         };
-        let contents = Contents { moments: 1, unread_pages: 3, objects, ages };
+        let lz4 = CodecTime { compress_ns: 2_140, decompress_ns: 600 };
+        let codec_times = Some(CodecTimes { lz4, zstd: CodecTime { compress_ns: 5_000, ..lz4 } });
+        let contents = Contents { moments: 1, unread_pages: 3, objects, ages, codec_times };
         let expected = "
 contents of 2 pages, read at 1 moments; 3 more could not be read (ratios: of pages neither zero nor same-filled)
+codecs: LZ4 2.1 us to compress a page, 0.6 us to decompress; zstd 5.0 us, 0.6 us; medians, pages of files left out
    pages    zero same-filled    LZ4   zstd incompressible  object
        2   50.0%        0.0%   2.00   4.00           0.0%  [heap]
        2   50.0%        0.0%   2.00   4.00           0.0%  all
@@ -90,6 +96,8 @@ contents of 2 pages, read at 1 moments; 3 more could not be read (ratios: of pag
        2   50.0%        0.0%   2.00   4.00           0.0%  oldest quarter
 ";
         assert_eq!(told(&contents), expected);
+        let older = told(&Contents { codec_times: None, ..contents });
+        assert_eq!(older.lines().count() + 1, expected.lines().count(), "{older}");
         let none =
             Contents { unread_pages: 9, ages: vec![SampledPages::default(); 5], ..Contents::default() };
         assert_eq!(told(&none).lines().count(), 2);

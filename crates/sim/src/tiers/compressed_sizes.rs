@@ -229,7 +229,7 @@ mod tests {
         ages[0].merge(&file);
         let object = |name: &str, sampled| ObjectContents { name: name.to_owned(), sampled };
         let objects = vec![object("/usr/lib/a.so", file), object("[heap]", heap)];
-        Contents { moments: 3, unread_pages: 0, objects, ages }
+        Contents { moments: 3, objects, ages, ..Contents::default() }
     }
 
     /// LZ4's: two pages of the second class and two of the fifth, 3290 bytes together. Without

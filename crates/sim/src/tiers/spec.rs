@@ -6,7 +6,7 @@ use super::simulation::Tiers;
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
-use sweephand_trace::contents::Contents;
+use sweephand_trace::contents::{CodecTime, Contents};
 
 /// Largest size of zram, in percent of memory.
 const MOST_DISKSIZE_PERCENT: u32 = 1000;
@@ -74,6 +74,17 @@ impl TierSpec {
     pub fn recorded(&self, contents: Option<&Contents>) -> Option<Compressibility> {
         let is_asked_for = self.given().len() < SETTINGS_OF_PAGES;
         contents.filter(|_| is_asked_for).and_then(|of| Compressibility::recorded(of, self.codec))
+    }
+
+    /// How long the codec took for the program's own pages, if that was recorded, and their sizes are
+    /// taken.
+    pub fn codec_time(&self, contents: Option<&Contents>) -> Option<CodecTime> {
+        self.recorded(contents).filter(|_| self.ratio.is_none())?;
+        let times = contents?.codec_times?;
+        Some(match self.codec {
+            Codec::Lz4 => times.lz4,
+            Codec::Zstd => times.zstd,
+        })
     }
 
     /// Which settings of the pages were given.
@@ -195,7 +206,7 @@ impl fmt::Display for TierSpec {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use sweephand_trace::contents::{ObjectContents, PageContents, SampledPages};
+    use sweephand_trace::contents::{CodecTimes, ObjectContents, PageContents, SampledPages};
 
     #[test]
     fn tiers_are_read_and_written_with_the_settings_that_were_given() {
@@ -233,6 +244,22 @@ mod tests {
         assert_eq!(pages(given, Some(&contents)), (false, 2.0, 1.0, 2.0));
         assert_eq!(pages("zswap", None), (false, 3.0, 0.0, 0.0));
         assert_eq!(pages("zram:incompressible=5%", None), (false, 3.0, 0.0, 5.0));
+    }
+
+    /// Pages of another ratio are other pages.
+    #[test]
+    fn codec_times_are_taken_with_the_sizes() {
+        let mut sampled = SampledPages::default();
+        sampled.add(PageContents::Other { lz4_bytes: 1024, zstd_bytes: 512 });
+        let objects = vec![ObjectContents { name: "[heap]".into(), sampled }];
+        let times = CodecTimes { lz4: CodecTime::new(2_000, 500), zstd: CodecTime::new(7_000, 900) };
+        let contents = Contents { objects, codec_times: Some(times), ..Contents::default() };
+        let older = Contents { codec_times: None, ..contents.clone() };
+        let time = |text: &str, of: Option<&Contents>| text.parse::<TierSpec>().unwrap().codec_time(of);
+        assert_eq!(time("zswap", Some(&contents)), Some(times.lz4));
+        assert_eq!(time("zram:codec=zstd,same-filled=5%", Some(&contents)), Some(times.zstd));
+        assert_eq!(time("zswap:ratio=2", Some(&contents)), None);
+        assert_eq!((time("zram", Some(&older)), time("zram", None)), (None, None));
     }
 
     #[test]
