@@ -176,7 +176,7 @@ mod tests {
         // A device that compresses by Zstandard has done that for the test pages.
         let by_zstd = Device { compressor: Some("zstd".into()), ..zram.clone() };
         assert_eq!(costs(&by_zstd, 4096, Some(times.zstd)), (5_000, 3_400, true));
-        // A larger page is so many small ones.
+        // A larger page takes as long as the four small ones in it.
         let (compress_ns, decompress_ns, _) = costs(&zram, 16_384, None);
         let expected = (compress_ns + 4_000, decompress_ns - 1_200, true);
         assert_eq!(costs(&zram, 16_384, Some(of(2_500, 100))), expected);

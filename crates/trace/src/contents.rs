@@ -34,8 +34,8 @@ const MOST_PAGES: u64 = 1 << 32;
 /// No codec takes longer for a page, in nanoseconds.
 const MOST_CODEC_NS: u64 = 1_000_000_000;
 
-/// Whether a mapping of this name is of a file. Its pages do not go to swap, except the few that the
-/// program has changed: a kernel reads them from the file again.
+/// Whether a mapping of this name is of a file. Its pages do not go to swap, except the few that
+/// the program has changed: a kernel reads them from the file again.
 pub fn is_of_file(name: &str) -> bool {
     name.starts_with('/') && !SHARED_MEMORY.iter().any(|shared| name.starts_with(shared))
 }

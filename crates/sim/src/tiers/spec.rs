@@ -76,8 +76,8 @@ impl TierSpec {
         contents.filter(|_| is_asked_for).and_then(|of| Compressibility::recorded(of, self.codec))
     }
 
-    /// How long the codec took for the program's own pages, if that was recorded, and their sizes are
-    /// taken.
+    /// How long the codec took for the program's own pages, if that was recorded, and their sizes
+    /// are taken.
     pub fn codec_time(&self, contents: Option<&Contents>) -> Option<CodecTime> {
         self.recorded(contents).filter(|_| self.ratio.is_none())?;
         let times = contents?.codec_times?;
