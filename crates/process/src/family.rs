@@ -5,6 +5,9 @@ use std::fs;
 use std::time::Duration;
 use sweephand_pager_interface::memory::PAGE_BYTES;
 
+/// The unit of times in `/proc/PID/stat`.
+const TICK: Duration = Duration::from_millis(10);
+
 /// The processes that a process has started and that are there.
 pub fn children(process: u32) -> Vec<u32> {
     let lists = threads(process)
@@ -54,6 +57,18 @@ fn stat(process: u32) -> Option<String> {
     Some(text.split_off(name_end))
 }
 
+/// When a process started, from the start of the machine, in steps of 10 ms. `None`: it has ended.
+pub fn started(process: u32) -> Option<Duration> {
+    let text = stat(process)?;
+    let mut words = text.split_whitespace();
+    let state = words.next()?;
+    let threads: u32 = words.nth(16)?.parse().ok()?;
+    // Nobody has waited for it yet. If it has other threads, only the first one has ended.
+    let has_ended = state == "Z" && threads <= 1;
+    let ticks: u64 = words.nth(1)?.parse().ok()?;
+    (!has_ended).then_some(Duration::from_millis(TICK.as_millis() as u64 * ticks))
+}
+
 /// Minor and major page faults of a process until now. `None`: it has ended.
 pub fn faults(process: u32) -> Option<(u64, u64)> {
     let text = stat(process)?;
@@ -77,7 +92,6 @@ pub fn shares_memory_with_parent(process: u32) -> bool {
 
 /// User time of a process until now, in steps of 10 ms; 0 if it has ended.
 fn user_time(process: u32) -> Duration {
-    const TICK: Duration = Duration::from_millis(10);
     let text = stat(process).unwrap_or_default();
     TICK * text.split_whitespace().nth(11).and_then(|word| word.parse().ok()).unwrap_or_default()
 }

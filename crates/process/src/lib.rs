@@ -5,7 +5,9 @@
 //! | `accessed` | which pages the processor has used: accessed bits, by a BPF program |
 //! | `space` | an address space: the entries of its pages, advice about them |
 //! | `maps` | the mappings of a process, with their names |
+//! | `group` | the processes of a service: a tree of them, a cgroup, a systemd unit, a container |
 //! | `family` | a process and those that it has started: threads, memory, faults, user time |
+//! | `shared_memory` | shared memory of processes, with what none of them has mapped |
 //! | `cgroup` | a memory cgroup around processes: its limit, and what the kernel counts in it |
 //! | `usage` | what a program that has ended has used, and what a thread has |
 //!
@@ -14,7 +16,9 @@
 pub mod accessed;
 pub mod cgroup;
 pub mod family;
+pub mod group;
 pub mod maps;
+pub mod shared_memory;
 pub mod space;
 pub mod usage;
 

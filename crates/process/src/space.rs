@@ -40,8 +40,20 @@ impl Entry {
     /// Whether the page can be paged out by itself: it is in memory, it is not a file's, and no
     /// other process has it.
     pub fn is_ours(self) -> bool {
+        self.is_present() && !self.is_file() && self.is_exclusive()
+    }
+
+    /// The number of the physical frame that has the page. `None`: the page is not in memory, or
+    /// the reader is not root.
+    pub fn frame(self) -> Option<u64> {
+        const FRAME: u64 = (1 << 55) - 1;
+        (self.is_present() && self.0 & FRAME != 0).then_some(self.0 & FRAME)
+    }
+
+    /// Whether the page is a file's, or shared memory.
+    pub fn is_file(self) -> bool {
         const FILE: u64 = 1 << 61;
-        self.is_present() && self.0 & FILE == 0 && self.is_exclusive()
+        self.0 & FILE != 0
     }
 
     /// Whether no other process has the page mapped.

@@ -1,6 +1,6 @@
-//! How much memory is enough for a process, as far as its epochs tell.
+//! How much memory is enough for a process or a service, as far as its epochs tell.
 
-use crate::{EnoughPages, History, Watching};
+use crate::{EnoughPages, History, ServiceWatching, Watching};
 use serde::Serialize;
 use std::fmt;
 use sweephand_pager_interface::memory::PAGE_BYTES;
@@ -42,6 +42,11 @@ impl LiveAdvice {
     pub fn of(watching: &Watching) -> Option<Self> {
         let sample = watching.pace().sample();
         Self::of_history(watching.history(), sample.one_page_in(), watching.largest_error())
+    }
+
+    /// What a watch of a service says, which looks at all pages.
+    pub fn of_service(watching: &ServiceWatching) -> Option<Self> {
+        Self::of_history(watching.history(), 1, 0.0)
     }
 
     fn of_history(history: &History, one_page_in: u64, standard_error: f64) -> Option<Self> {

@@ -1,8 +1,9 @@
-//! Why a process cannot be watched.
+//! Why a process or a service cannot be watched.
 
 use std::io;
+use sweephand_process::group::GroupError;
 
-/// Why a process cannot be watched.
+/// Why a process or a service cannot be watched.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum WatchError {
@@ -15,6 +16,9 @@ pub enum WatchError {
     /// There is no such process, or it has no memory of its own.
     #[error("process {0}: there is none, or it has no memory: a thread of the kernel, or a zombie")]
     NoProcess(u32),
+    /// There is no such service.
+    #[error(transparent)]
+    Group(#[from] GroupError),
     /// The system refuses something.
     #[error("{0}: {1}")]
     System(String, #[source] io::Error),

@@ -3,7 +3,7 @@
 use sweephand_process::accessed::{Mask, TABLE_PAGES};
 
 /// The pages of a table that have a bit, by number.
-pub(super) fn pages_of(table: u64, mask: &Mask) -> impl Iterator<Item = u64> {
+pub(crate) fn pages_of(table: u64, mask: &Mask) -> impl Iterator<Item = u64> {
     let first = table * TABLE_PAGES as u64;
     mask.iter()
         .enumerate()
@@ -20,7 +20,7 @@ pub(super) fn bits(mut word: u64) -> impl Iterator<Item = u64> {
 }
 
 /// How many pages have a bit.
-pub(super) fn count(mask: &Mask) -> u32 {
+pub(crate) fn count(mask: &Mask) -> u32 {
     mask.iter().map(|word| word.count_ones()).sum()
 }
 

@@ -38,6 +38,7 @@
 //!
 //! | file | what it holds |
 //! |---|---|
+//! | `walk` | the page table, from table to table |
 //! | `observer` | the look: it reads the bits, and clears them |
 //! | `price` | what a look costs |
 //! | `mappings` | the mappings of the process, with the pages that were found in each |
@@ -55,11 +56,14 @@ mod mask;
 mod observer;
 mod price;
 mod sample;
+mod walk;
 
 pub use error::WatchError;
 pub use found::{Look, Seen, UsedPage};
 pub use mappings::Mapping;
+pub(crate) use mask::{count, pages_of};
 pub use observer::Observer;
 pub use price::Price;
 pub(crate) use sample::BLOCK_PAGES;
 pub use sample::Sample;
+pub(crate) use walk::TableWalk;

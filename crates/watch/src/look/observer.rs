@@ -7,6 +7,7 @@ use super::mappings::{Mapping, Mappings};
 use super::mask::{bits, count, pages_of};
 use super::price::Price;
 use super::sample::{BLOCK_PAGES, Sample, Spread};
+use super::walk::TableWalk;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 use std::{fs, io};
@@ -16,13 +17,6 @@ use sweephand_process::family;
 use sweephand_process::space::{Advice, Entry, Space, ranges};
 use sweephand_process::usage::processor_time;
 
-/// The end of the addresses that processes have; see `sweephand_process::space`.
-const END: u64 = 1 << 47;
-/// This many tables may be unreadable in a look, because they are freed just then.
-const MOST_FAILURES: u32 = 64;
-/// After this many answers in a row that nothing is mapped, the watch asks the kernel where the
-/// next page is. One such answer may stand for only 2 MiB, and a hole can have terabytes.
-const STEPS_IN_A_HOLE: u32 = 2;
 /// Used pages between two clearings.
 const PAGES_A_CLEARING: u32 = 4096;
 /// If at most this many pages lie between two used ones, their bits are cleared too. A range costs
@@ -176,35 +170,14 @@ impl Observer {
 
     /// Reads and clears the bits of all pages.
     fn walk(&mut self, look: &mut Look) -> io::Result<()> {
-        let mut address = 0;
         let mut used: Vec<(u64, Mask)> = Vec::new();
-        let (mut used_pages, mut failures, mut steps) = (0, 0, 0);
+        let mut used_pages = 0;
         let mut spread = Spread::default();
-        while address < END {
-            look.calls += 1;
-            match self.bits.find(self.space.thread, address) {
-                // Part of the page table has just been freed; or there is none any more.
-                Err(error) if failures == MOST_FAILURES => return Err(error),
-                Err(_) => {
-                    failures += 1;
-                    address += TABLE_PAGES as u64 * PAGE_BYTES;
-                }
-                Ok(Found::NothingUpTo(next)) => {
-                    (address, steps) = (next, steps + 1);
-                    if steps == STEPS_IN_A_HOLE {
-                        address = self.behind_hole(next);
-                        steps = 0;
-                    }
-                }
-                Ok(Found::Table(table)) => {
-                    steps = 0;
-                    let number = address / PAGE_BYTES / TABLE_PAGES as u64;
-                    if let Some(accessed) = self.take(number, &table, look, &mut spread) {
-                        used.push((number, accessed));
-                        used_pages += count(&accessed);
-                    }
-                    address += TABLE_PAGES as u64 * PAGE_BYTES;
-                }
+        let mut walk = TableWalk::default();
+        while let Some((number, table)) = walk.next(&self.bits, &self.space)? {
+            if let Some(accessed) = self.take(number, &table, look, &mut spread) {
+                used.push((number, accessed));
+                used_pages += count(&accessed);
             }
             if used_pages >= PAGES_A_CLEARING {
                 self.clear(&used, look);
@@ -213,14 +186,9 @@ impl Observer {
             }
         }
         self.clear(&used, look);
+        look.calls = walk.calls;
         look.used_pages_error = spread.error(look.one_page_in);
         Ok(())
-    }
-
-    /// The address of the next page in memory. Where the kernel does not tell, the walk goes on as
-    /// it did.
-    fn behind_hole(&self, from: u64) -> u64 {
-        self.space.first_present(from).map_or(from, |found| found.unwrap_or(END))
     }
 
     /// Takes what a table says. Returns the pages whose bits have to be cleared.

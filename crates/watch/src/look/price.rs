@@ -37,7 +37,7 @@ pub struct Price {
 
 impl Price {
     /// Measures.
-    pub(super) fn measure(bits: &TableBits) -> io::Result<Self> {
+    pub(crate) fn measure(bits: &TableBits) -> io::Result<Self> {
         let stay = OneProcessor::here()?;
         let memory = ScratchMemory::map(PAGES + TABLE_PAGES)?;
         let start = memory.start.next_multiple_of(TABLE_PAGES * PAGE_BYTES as usize);

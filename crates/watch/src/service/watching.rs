@@ -1,0 +1,256 @@
+//! The watch of a service: looks at its processes once a period, and takes in what it finds.
+
+use super::frames::{Found, Frames, Pages};
+use super::member::{Became, Member, MemberLook};
+use super::page_flags::PageFlags;
+use crate::look::{Price, WatchError};
+use crate::{History, Options, TraceSender};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use rustix::time::{ClockId, clock_gettime};
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::io::{self, Write};
+use std::path::Path;
+use std::time::{Duration, Instant};
+use sweephand_process::accessed::{NoBits, TableBits};
+use sweephand_process::family::started;
+use sweephand_process::group::{Group, Mounts, Named};
+use sweephand_process::shared_memory;
+use sweephand_process::usage::processor_time;
+
+/// The kernel tells the start of a process in steps of this.
+const STEP: Duration = Duration::from_millis(10);
+
+/// The longest first epoch, unless a longer one is asked for.
+const LONGEST_TRIAL: Duration = Duration::from_secs(1);
+
+/// A service that is being watched.
+#[derive(Debug)]
+pub struct ServiceWatching {
+    group: Group,
+    bits: TableBits,
+    page_flags: PageFlags,
+    members: BTreeMap<u32, Member>,
+    frames: Frames,
+    options: Options,
+    price: Price,
+    /// The time from the last look to the next.
+    period: Duration,
+    history: History,
+    began: Instant,
+    /// When the last look was, and the same from the start of the machine. `None`: no bits have
+    /// been cleared yet.
+    looked: Option<(Instant, Duration)>,
+}
+
+/// What has changed since the look before.
+#[derive(Debug)]
+pub enum ServiceChange {
+    /// An epoch is over.
+    Epoch(Box<ServiceEpoch>),
+    /// The service has ended: no process is left, and none can come.
+    Ended,
+}
+
+/// An epoch of a service.
+#[derive(Debug)]
+pub struct ServiceEpoch {
+    /// Its number, from 1.
+    pub number: u64,
+    /// When it ended, from the start of the watch.
+    pub time: Duration,
+    /// How long it was.
+    pub length: Duration,
+    /// What was found.
+    pub look: ServiceLook,
+    /// Pages used for the first time in the watch.
+    pub first_used_pages: u64,
+    /// Processor time of the look, and what the next uses of the pages take longer.
+    pub cost: Duration,
+}
+
+/// What a look at a service has found.
+#[derive(Debug, Default)]
+pub struct ServiceLook {
+    /// Pages that processes have mapped.
+    pub resident: Pages,
+    /// Those of them that are charged to a cgroup that is not the service's, as pages of files are
+    /// that others have read first. `None`: the service has no memory cgroup.
+    pub charged_elsewhere: Option<Pages>,
+    /// Pages of shared memory that no process has mapped, and that stay for the next one to use.
+    /// `None`: the kernel does not tell.
+    pub unmapped_shared_pages: Option<u64>,
+    /// Pages that were used since the look before.
+    pub used: Pages,
+    /// Pages of which it is not known whether they were used in the epoch.
+    pub unknown_pages: u64,
+    /// Pages whose dirty bit is set.
+    pub dirty_pages: u64,
+    /// Pages that some look has reported and whose contents are gone.
+    pub dropped_pages: u64,
+    /// The processes, ascending.
+    pub members: Vec<MemberLook>,
+    /// Processes that have come since the look before.
+    pub came: Vec<u32>,
+    /// Processes that have become another program.
+    pub new_programs: Vec<u32>,
+    /// Processes that have gone.
+    pub went: Vec<u32>,
+}
+
+impl ServiceWatching {
+    /// Prepares to watch a service. Nothing is cleared yet.
+    pub fn of(named: &Named, options: Options) -> Result<Self, WatchError> {
+        if !rustix::process::geteuid().is_root() {
+            return Err(WatchError::Root);
+        }
+        let group = Group::find(named, &Mounts::here())?;
+        let bits = TableBits::load().map_err(|error: NoBits| WatchError::Bits(error.to_string()))?;
+        let failed = |error| WatchError::System("/proc/kpageflags".to_string(), error);
+        let page_flags = PageFlags::open().map_err(failed)?;
+        let failed = |error| WatchError::System("memory to measure with".to_string(), error);
+        let price = Price::measure(&bits).map_err(failed)?;
+        allow_all_descriptors();
+        Ok(Self {
+            group,
+            bits,
+            page_flags,
+            members: BTreeMap::new(),
+            frames: Frames::default(),
+            options,
+            price,
+            period: options.every,
+            history: History::default(),
+            began: Instant::now(),
+            looked: None,
+        })
+    }
+
+    /// What the epochs so far say. Pages are numbered by their frames.
+    pub fn history(&self) -> &History {
+        &self.history
+    }
+
+    /// The processes, as the last look has found them; before the first one, none.
+    pub fn members(&self) -> impl Iterator<Item = u32> {
+        self.members.keys().copied()
+    }
+
+    /// The directory of its cgroup, if it is one.
+    pub fn cgroup(&self) -> Option<&Path> {
+        self.group.cgroup()
+    }
+
+    /// The time from the last look to the next: longer than was asked for if looks cost too much.
+    pub fn period(&self) -> Duration {
+        self.period
+    }
+
+    /// When it is time for the next look: at once for the first.
+    pub fn next_look(&self) -> Instant {
+        self.looked.map_or(self.began, |(looked, _)| looked + self.period)
+    }
+
+    /// Looks. The first look only clears bits: `None`.
+    pub fn look<W: Write>(
+        &mut self,
+        trace: &mut Option<TraceSender<W>>,
+    ) -> io::Result<Result<Option<ServiceChange>, WatchError>> {
+        let (now, before) = (Instant::now(), self.looked);
+        let began = processor_time();
+        let (look, found) = match self.look_at_members(before.map(|(_, since_boot)| since_boot)) {
+            Err(error) => return Ok(Err(error)),
+            Ok(found) => found,
+        };
+        if self.members.is_empty() && self.group.is_gone() {
+            return Ok(Ok(Some(ServiceChange::Ended)));
+        }
+        let used = processor_time().saturating_sub(began);
+        let Some((before, _)) = before else {
+            // The first look finds all frames new, and says little of what the others cost.
+            self.set_period(used);
+            self.period = self.period.min(self.options.every.max(LONGEST_TRIAL));
+            return Ok(Ok(None));
+        };
+        found.dropped.iter().for_each(|pages| self.history.forget(pages.clone()));
+        let (time, length) = (now - self.began, now - before);
+        let first_used_pages = self.history.add(&found.used, 1.0, time);
+        if let Some(trace) = trace {
+            found.dropped.iter().try_for_each(|pages| trace.dropped(pages))?;
+            trace.epoch(&found.used, 1, length.as_nanos() as u64)?;
+        }
+        let touches: u64 = look.members.iter().map(|member| member.accessed_pages).sum();
+        let later = Duration::from_nanos((touches as f64 * self.price.touch_ns) as u64);
+        let cost = processor_time().saturating_sub(began) + later;
+        self.set_period(cost);
+        let number = self.history.epochs();
+        let epoch = ServiceEpoch { number, time, length, look, first_used_pages, cost };
+        Ok(Ok(Some(ServiceChange::Epoch(Box::new(epoch)))))
+    }
+
+    fn set_period(&mut self, cost: Duration) {
+        self.period = self.options.every.max(cost.div_f64(self.options.overhead));
+    }
+
+    /// Reads and clears the bits of all processes. `before`: when the last look was.
+    fn look_at_members(&mut self, before: Option<Duration>) -> Result<(ServiceLook, Found), WatchError> {
+        let failed = |process: &u32| {
+            let what = format!("process {process}");
+            move |error| WatchError::System(what, error)
+        };
+        let now = since_boot();
+        let there = self.group.members()?;
+        let mut look = ServiceLook::default();
+        for &process in &there {
+            if let Some(member) = self.members.get_mut(&process) {
+                match member.refresh().map_err(failed(&process))? {
+                    Became::Itself => {}
+                    Became::NewProgram => look.new_programs.push(process),
+                    // Its number may have been given to another process.
+                    Became::Ended => self.forget(process, &mut look),
+                }
+            }
+            if let Entry::Vacant(new) = self.members.entry(process) {
+                let has_started = |before| started(process).is_some_and(|started| started + STEP >= before);
+                let is_of_epoch = before.is_some_and(has_started);
+                if let Some(member) = Member::open(process, is_of_epoch).map_err(failed(&process))? {
+                    new.insert(member);
+                    look.came.push(process);
+                }
+            }
+        }
+        let gone: Vec<u32> = self.members().filter(|process| there.binary_search(process).is_err()).collect();
+        gone.into_iter().for_each(|process| self.forget(process, &mut look));
+        self.looked = Some((Instant::now(), now));
+        self.page_flags.set_own(self.group.memory_cgroups());
+        self.frames.begin();
+        for member in self.members.values_mut() {
+            look.members.extend(member.look(&self.bits, &mut self.frames));
+        }
+        let found = self.frames.finish(|frames| self.page_flags.of(frames));
+        (look.resident, look.used) = (found.mapped, found.used_pages);
+        let shared = shared_memory::pages(self.members());
+        look.unmapped_shared_pages = shared.map(|all| all.saturating_sub(found.mapped.shared));
+        look.charged_elsewhere = self.page_flags.knows_owners().then_some(found.elsewhere);
+        (look.unknown_pages, look.dirty_pages) = (found.unknown_pages, found.dirty_pages);
+        look.dropped_pages = found.dropped.iter().map(|pages| pages.end - pages.start).sum();
+        Ok((look, found))
+    }
+
+    fn forget(&mut self, process: u32, look: &mut ServiceLook) {
+        self.members.remove(&process);
+        look.went.push(process);
+    }
+}
+
+/// The time from the start of the machine.
+fn since_boot() -> Duration {
+    let time = clock_gettime(ClockId::Boottime);
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
+
+/// Each process takes three descriptors, and there may be hundreds.
+fn allow_all_descriptors() {
+    let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
+}
