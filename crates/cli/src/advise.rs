@@ -1,12 +1,13 @@
 //! `sweephand advise`: conclusions about a trace, in five lines, and where in the program its
-//! faults are. Given a program, it records the program first. Given a process, it watches it for
-//! some time and says how much memory is enough.
+//! faults are. Given a program, it records the program first. Given a process or a
+//! service, it watches it for some time and says how much memory is enough.
 
 use crate::live::limit_bytes;
 use crate::report::{self, Options};
 use crate::stderr::eprint_line;
 use crate::time::{PagedBy, TimeOptions, compression};
 use crate::watch;
+use crate::watched::Watched;
 use anyhow::bail;
 use std::ffi::OsString;
 use std::io::{self, Write};
@@ -21,16 +22,19 @@ use sweephand_watch::LiveAdvice;
 /// What a program may be slowed down by, unless something else is asked for.
 const DEFAULT_SLOWDOWN: f64 = 1.2;
 
+/// Arguments that say nothing of what is watched, by the names of fields.
+const NOT_OF_A_WATCH: [&str; 8] =
+    ["trace", "command", "policy", "memory", "slowdown", "device", "budget", "lines"];
+
 #[derive(clap::Args)]
+#[command(mut_group("watched", |watched| watched.conflicts_with_all(NOT_OF_A_WATCH)))]
 pub(crate) struct Args {
     /// Trace of any format; - is standard input
-    #[arg(value_name = "T", required_unless_present_any = ["command", "pid"], conflicts_with = "command")]
+    #[arg(value_name = "T", required_unless_present_any = ["command", "watched"], conflicts_with = "command")]
     trace: Option<PathBuf>,
-    /// A running process, to be watched as `sweephand watch` does it. What is enough is told with
-    /// bounds, under LRU; --policy and --memory do not apply. A number alone means this, too
-    #[arg(long, value_name = "PID", conflicts_with_all = ["trace", "command", "policy", "memory", "slowdown", "device"])]
-    pid: Option<u32>,
-    /// With --pid: how long to watch
+    #[command(flatten)]
+    watched: Watched,
+    /// For what is watched: how long. What is enough is told with bounds, under LRU
     #[arg(long = "for", value_name = "TIME", default_value = "60s", value_parser = watch::time)]
     duration: Duration,
     #[command(flatten)]
@@ -43,13 +47,13 @@ pub(crate) struct Args {
     slowdown: Option<f64>,
     /// Exit with status 1 if the program needs more memory than this for its faults to be within a
     /// tenth of the fewest. The advice is then Markdown, for the summary of a build
-    #[arg(long, value_name = "SIZE", conflicts_with_all = ["pid", "slowdown", "device"])]
+    #[arg(long, value_name = "SIZE", conflicts_with_all = ["slowdown", "device"])]
     budget: Option<String>,
     #[command(flatten)]
     time: TimeOptions,
     /// If the trace says which code touches pages: also print this many lines of the program with
     /// the most faults, the places that made the memory, and what to change there. 0: nothing of it
-    #[arg(long, value_name = "N", default_value_t = 5, conflicts_with = "pid")]
+    #[arg(long, value_name = "N", default_value_t = 5)]
     lines: usize,
     /// How to print it
     #[arg(long, value_enum, default_value = "text")]
@@ -67,7 +71,7 @@ pub(crate) struct Args {
 impl Args {
     /// Whether it watches or records a process, instead of reading a trace.
     pub(crate) fn is_on_process(&self) -> bool {
-        self.pid.is_some() || !self.command.is_empty()
+        self.watched.is_given() || !self.command.is_empty()
     }
 }
 
@@ -89,8 +93,8 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let device_file = args.time.file();
     in_use.extend(device_file.as_deref());
     let mut out = Output::create(args.output.as_deref().unwrap_or(Path::new("-")), &in_use)?;
-    if let Some(pid) = args.pid {
-        advise_on_process(pid, &args, &mut out)?;
+    if args.watched.is_given() {
+        advise_on_watched(&args, &mut out)?;
         out.commit()?;
         return Ok(ExitCode::SUCCESS);
     }
@@ -148,11 +152,16 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     Ok(status)
 }
 
-/// Watches a running process for some time and says how much memory is enough for it.
-fn advise_on_process(pid: u32, args: &Args, out: &mut Output) -> anyhow::Result<()> {
-    let watching = watch::observe(pid, &args.how, args.duration)?;
-    let Some(advice) = LiveAdvice::of(&watching) else {
-        bail!("process {pid}: there was no epoch; watch for longer");
+/// Watches a process or a service for some time and says how much memory is enough for it.
+fn advise_on_watched(args: &Args, out: &mut Output) -> anyhow::Result<()> {
+    let advice = match (args.watched.service(), args.watched.pid) {
+        (Some(service), _) => {
+            LiveAdvice::of_service(&watch::observe_service(&service, args.how.options(), args.duration)?)
+        }
+        (None, pid) => LiveAdvice::of(&watch::observe(pid.unwrap_or_default(), &args.how, args.duration)?),
+    };
+    let Some(advice) = advice else {
+        bail!("there was no epoch in which a page was used; watch for longer (--for)");
     };
     match args.format {
         Format::Text => writeln!(out, "{advice}")?,

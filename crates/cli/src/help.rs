@@ -29,6 +29,7 @@ const EXAMPLES: [(&str, &[Example]); 22] = [
         &[
             ("sweephand watch 4711 --for 5m", "watch process 4711 for five minutes"),
             ("sweephand watch --pid 4711 -o server.swt", "until it ends, into a trace"),
+            ("sweephand watch --unit nginx --for 5m", "all processes of a service, each page once"),
         ],
     ),
     ("info", &[("sweephand info job.swt", "what the trace holds")]),

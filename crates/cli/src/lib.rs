@@ -51,6 +51,7 @@ mod sweep;
 mod time;
 mod usage;
 mod watch;
+mod watched;
 
 pub use about::Home;
 

@@ -7,7 +7,8 @@ use anyhow::bail;
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Command};
 
-/// A subcommand, one of its arguments, and what that needs, by the names of fields.
+/// A subcommand, one of its arguments, and what that needs, by the names of fields. A group of
+/// arguments is one of them.
 type Need = (&'static str, &'static str, &'static str);
 
 /// Every need.
@@ -27,9 +28,9 @@ const NEEDS: [Need; 23] = [
     ("report", "stacks_of", "stacks"),
     ("report", "format", "stacks"),
     ("report", "native", "device"),
-    ("advise", "duration", "pid"),
-    ("advise", "every", "pid"),
-    ("advise", "overhead", "pid"),
+    ("advise", "duration", "watched"),
+    ("advise", "every", "watched"),
+    ("advise", "overhead", "watched"),
     ("advise", "slowdown", "device"),
     ("advise", "native", "device"),
     ("multiprogram", "timeline_step", "timeline"),
@@ -50,8 +51,13 @@ pub(crate) fn check(found: &ArgMatches, cli: &Command) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// An argument as it is written.
+/// An argument as it is written; of a group, all of its arguments.
 fn shown(command: &Command, id: &str) -> String {
+    if let Some(group) = command.get_groups().find(|group| group.get_id() == id) {
+        let names: Vec<String> = group.get_args().map(|of| shown(command, of.as_str())).collect();
+        let (last, others) = names.split_last().expect("a group has arguments");
+        return format!("{} or {last}", others.join(", "));
+    }
     let argument = command.get_arguments().find(|argument| argument.get_id() == id);
     let argument = argument.unwrap_or_else(|| panic!("{} has no {id}", command.get_name()));
     match argument.get_long() {
@@ -87,8 +93,8 @@ mod tests {
             ("simulate t --tiers zswap --trajectory-step 5", "--trajectory-step needs --trajectory"),
             ("simulate t --tiers zswap --pool-device zram", "--pool-device needs --device"),
             ("simulate t --over-time o --paged-by kernel", "--paged-by needs --device"),
-            ("advise t --for 5s", "--for needs --pid"),
-            ("advise t --every 5s", "--every needs --pid"),
+            ("advise t --for 5s", "--for needs --pid, --tree, --cgroup, --unit or --container"),
+            ("advise t --every 5s", "--every needs --pid, --tree, --cgroup, --unit or --container"),
             ("advise t --native 5", "--native needs --device"),
             ("devices --seconds 5", "--seconds needs DIR"),
         ] {
@@ -97,6 +103,12 @@ mod tests {
             let words = format!("sweephand {words}");
             let found = cli.clone().try_get_matches_from(words.split(' ')).unwrap();
             assert_eq!(check(&found, &cli).unwrap_err().to_string(), message);
+        }
+        for one in ["--pid 1", "--tree 1", "--cgroup a", "--unit a", "--container a"] {
+            let _input = trying(|| one.to_owned());
+            let cli = crate::Cli::command();
+            let words = format!("sweephand advise {one} --for 5s --every 1s --overhead 1%");
+            check(&cli.clone().try_get_matches_from(words.split(' ')).unwrap(), &cli).unwrap();
         }
         let cli = crate::Cli::command();
         let right = "sweephand simulate t --tiers zswap --resident 50% --device ssd --pool-device zram";

@@ -1,19 +1,23 @@
 //! `sweephand watch`: which pages a running program uses, from outside.
 
+mod end;
 mod json;
 mod screen;
+mod service;
+mod service_json;
 mod show;
 
 use crate::keeper::{KEEPER_LOST, Keeper, share};
 use crate::processes::{command_of, name_of};
 use crate::stderr::eprint_line;
+use crate::watched::Watched;
 use crate::{Home, progress, report};
 use anyhow::{Context, bail};
+use end::{End, tell_of_trace};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
 use show::{Show, seconds};
 use std::ffi::OsString;
-use std::fs;
 use std::io::{self, IsTerminal};
 use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
@@ -22,14 +26,13 @@ use std::process::{Child, ChildStdin, Command, ExitCode};
 use std::time::{Duration, Instant};
 use sweephand_output::named_by;
 use sweephand_program::{Signals, exit_code};
-use sweephand_results::{bytes, grouped};
+use sweephand_results::grouped;
 use sweephand_watch::{Change, Epoch, Options, TraceSender, Watching};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// The process to watch. A number alone means this, too
-    #[arg(long, value_name = "PID", required_unless_present = "command", conflicts_with = "command")]
-    pid: Option<u32>,
+    #[command(flatten)]
+    watched: Watched,
     #[command(flatten)]
     how: How,
     /// Stop after this time. The program goes on [default: when it ends, or at an interrupt]
@@ -47,11 +50,16 @@ pub(crate) struct Args {
     json: bool,
     /// A program and its arguments, to be started and watched. What it prints on standard output
     /// goes to standard error
-    #[arg(last = true, value_name = "PROGRAM ARG")]
+    #[arg(
+        last = true,
+        value_name = "PROGRAM ARG",
+        required_unless_present = "watched",
+        conflicts_with = "watched"
+    )]
     command: Vec<OsString>,
 }
 
-/// How to watch: options that `watch` and `advise --pid` share.
+/// How to watch: options that `watch` and `advise` share.
 #[derive(clap::Args)]
 pub(crate) struct How {
     /// The length of an epoch: how often to look which pages were used
@@ -65,7 +73,7 @@ pub(crate) struct How {
 }
 
 impl How {
-    fn options(&self) -> Options {
+    pub(crate) fn options(&self) -> Options {
         const LONG: Duration = Duration::from_secs(10);
         let usual = if self.every < LONG { 0.02 } else { 0.005 };
         Options { every: self.every, overhead: self.overhead.unwrap_or(usual) }
@@ -80,16 +88,6 @@ pub(crate) fn time(text: &str) -> Result<Duration, String> {
         (number > 0.0 && number < 1e6).then(|| Duration::from_secs_f64(number * seconds))
     };
     UNITS.iter().find_map(parse).ok_or_else(|| "write a time as in 500ms, 1s or 2m".to_string())
-}
-
-/// How a watch ended.
-enum End {
-    /// The program has ended.
-    Program,
-    /// The time was over.
-    Time,
-    /// A signal came.
-    Signal,
 }
 
 /// Watches until the program ends, the time is over, or a signal comes.
@@ -188,11 +186,18 @@ fn start(command: &[OsString]) -> anyhow::Result<Child> {
     started.spawn().with_context(|| format!("{}: cannot be started", program.display()))
 }
 
+pub(crate) use service::observe_service;
+
 pub(crate) fn run(args: Args, home: &Home) -> anyhow::Result<ExitCode> {
     // Before the program starts: a signal that comes then is for both.
     let signals = Signals::catch().context("signals cannot be caught")?.into_pipe()?;
     let mut child = if args.command.is_empty() { None } else { Some(start(&args.command)?) };
-    let pid = args.pid.or(child.as_ref().map(Child::id)).unwrap_or_default();
+    if let Some(named) = args.watched.service() {
+        let Args { duration, ref output, no_contents, json, .. } = args;
+        let orders = service::Orders { how: args.how.options(), duration, output, no_contents, json };
+        return service::watch(&named, &orders, home, &signals).map(|()| ExitCode::SUCCESS);
+    }
+    let pid = args.watched.pid.or(child.as_ref().map(Child::id)).unwrap_or_default();
     let result = watch(&args, home, pid, &signals, child.is_some());
     let Some(child) = &mut child else { return result.map(|_| ExitCode::SUCCESS) };
     // The program goes on to its end, whatever became of the watch.
@@ -248,19 +253,12 @@ fn watch(args: &Args, home: &Home, pid: u32, signals: &OwnedFd, is_ours: bool) -
     kept?;
     let end = followed?;
     if args.json {
-        json::end(&watching, words)?;
+        json::end(watching.history(), words)?;
     } else {
         screen::summary(&watching, words)?;
     }
     if let Some(path) = &args.output {
-        let length = fs::metadata(path).map_or(0, |file| file.len());
-        eprint_line!(
-            "sweephand: {}: {} epochs, {} pages, {}",
-            path.display(),
-            grouped(watching.history().epochs()),
-            grouped(watching.history().first_uses()),
-            bytes(length)
-        );
+        tell_of_trace(path, watching.history());
     }
     Ok(end)
 }

@@ -147,6 +147,7 @@ fn summary(entries: &[Value]) -> String {
         ("Advice, followed: three programs", "advice.md"),
         ("Two traces side by side", "diff.md"),
         ("Watching a running program", "watch.md"),
+        ("Watching a service", "services.md"),
         ("Recording at full speed", "record-live.md"),
         ("What pages contain", "contents.md"),
         ("Seconds: how much slower in less memory", "seconds.md"),

@@ -54,6 +54,15 @@ const NOT_RUN: &[(&str, &str, &str)] = &[
     ("docs/watch.md", "sweephand watch --for 60s -o", "takes root and BPF: watch.rs does it"),
     ("docs/watch.md", "sweephand watch --for 60s --json", "as above"),
     ("docs/watch.md", "sweephand advise --pid 1234", "as above"),
+    (
+        "docs/services.md",
+        "sweephand watch --unit nginx",
+        "watches a service that is not there: services.rs watches others",
+    ),
+    ("docs/services.md", "sweephand watch --cgroup /system.slice", "as above"),
+    ("docs/services.md", "sweephand watch --container", "as above"),
+    ("docs/services.md", "sweephand watch --tree", "as above"),
+    ("docs/services.md", "sweephand advise --unit", "as above"),
 ];
 
 /// What is elsewhere on a reader's machine, and here in the sandbox; and what is small here, and

@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use std::time::Duration;
 use sweephand_pager::PAGE_BYTES;
 use sweephand_results::json as line_of;
-use sweephand_watch::{Epoch, Options, Watching};
+use sweephand_watch::{Epoch, History, Options, Watching};
 
 /// Memory sizes of the curve. They are evenly spaced, up to all pages that were used.
 const SIZES: u64 = 8;
@@ -14,13 +14,13 @@ const SIZES: u64 = 8;
 /// Prints the lines.
 pub(super) struct Lines;
 
-fn print(line: &Value) -> io::Result<()> {
+pub(super) fn print(line: &Value) -> io::Result<()> {
     let mut out = io::stdout().lock();
     writeln!(out, "{}", line_of(line))?;
     out.flush()
 }
 
-fn ns(time: Duration) -> u64 {
+pub(super) fn ns(time: Duration) -> u64 {
     time.as_nanos() as u64
 }
 
@@ -48,8 +48,7 @@ impl Lines {
 }
 
 /// Bounds on the faults of LRU so far, at some memory sizes.
-fn faults(watching: &Watching) -> Vec<Value> {
-    let history = watching.history();
+pub(super) fn faults(history: &History) -> Vec<Value> {
     let pages = history.known_pages();
     let mut sizes: Vec<u64> = (1..=SIZES).map(|part| (pages * part).div_ceil(SIZES)).collect();
     sizes.dedup();
@@ -100,7 +99,7 @@ impl Show for Lines {
             "working_set_10s_pages": history.working_set(Duration::from_secs(10)),
             "working_set_60s_pages": history.working_set(Duration::from_secs(60)),
             "largest_epoch_pages": history.largest_epoch_pages(),
-            "faults": faults(watching),
+            "faults": faults(history),
             "mappings": mappings,
         }))
     }
@@ -115,13 +114,12 @@ impl Show for Lines {
 }
 
 /// The last line.
-pub(super) fn end(watching: &Watching, words: &str) -> io::Result<()> {
-    let history = watching.history();
+pub(super) fn end(history: &History, words: &str) -> io::Result<()> {
     print(&json!({
         "event": "end",
         "words": words,
         "epochs": history.epochs(),
         "first_used_pages": history.first_uses(),
-        "faults": faults(watching),
+        "faults": faults(history),
     }))
 }

@@ -22,7 +22,7 @@ const PARTS: [f64; 5] = [0.125, 0.25, 0.5, 0.75, 1.0];
 /// Longest name of a mapping on the screen.
 const NAME: usize = 28;
 
-fn size(pages: u64) -> String {
+pub(super) fn size(pages: u64) -> String {
     bytes(pages * PAGE_BYTES)
 }
 
@@ -244,10 +244,8 @@ impl Show for Rows {
     }
 }
 
-/// What the whole watch comes to.
-pub(super) fn summary(watching: &Watching, words: &str) -> io::Result<()> {
-    let history = watching.history();
-    let mut out = io::stdout().lock();
+/// What the epochs of a whole watch come to.
+pub(super) fn epochs_in_all(out: &mut impl Write, history: &History, words: &str) -> io::Result<()> {
     writeln!(
         out,
         "{} epochs; {words}. {} of pages used, {} in the epoch with the most.",
@@ -262,7 +260,17 @@ pub(super) fn summary(watching: &Watching, words: &str) -> io::Result<()> {
         out,
         "\nfaults of LRU on pages that were used before in the watch (?: no bound)\n\n{}",
         curve(history)
-    )?;
+    )
+}
+
+/// What the whole watch comes to.
+pub(super) fn summary(watching: &Watching, words: &str) -> io::Result<()> {
+    let history = watching.history();
+    let mut out = io::stdout().lock();
+    epochs_in_all(&mut out, history, words)?;
+    if history.epochs() == 0 {
+        return Ok(());
+    }
     writeln!(
         out,
         "mappings: hot was used in the last epoch, cold before, idle not in the watch\n\n{}",

@@ -1,0 +1,260 @@
+//! `watch` and `advise` of a service: several processes, and each page once.
+
+use super::end::{End, tell_of_trace};
+use super::screen::{epochs_in_all, size};
+use super::show::{Names, ShowService, seconds};
+use super::{json, service_json};
+use crate::keeper::{KEEPER_LOST, Keeper};
+use crate::stderr::eprint_line;
+use crate::{Home, progress};
+use anyhow::{Context, bail};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::io::{self, Write};
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+use std::process::ChildStdin;
+use std::time::{Duration, Instant};
+use sweephand_program::Signals;
+use sweephand_results::{Table, grouped};
+use sweephand_watch::{
+    MemberLook, Named, Options, Pages, ServiceChange, ServiceEpoch, ServiceWatching, TraceSender,
+};
+
+/// Processes in the summary: those with the most pages in memory.
+const PROCESSES: usize = 10;
+
+/// The option that names the service, as it was written.
+fn label(named: &Named) -> String {
+    match named {
+        Named::Tree(process) => format!("--tree {process}"),
+        Named::Cgroup(path) => format!("--cgroup {}", path.display()),
+        Named::Unit(name) => format!("--unit {name}"),
+        Named::Container(id) => format!("--container {id}"),
+    }
+}
+
+/// Watches until the service ends, the time is over, or a signal comes.
+fn follow(
+    watching: &mut ServiceWatching,
+    duration: Option<Duration>,
+    signals: &OwnedFd,
+    trace: &mut Option<TraceSender<ChildStdin>>,
+    show: &mut dyn ShowService,
+) -> anyhow::Result<End> {
+    let deadline = duration.map(|duration| Instant::now() + duration);
+    let mut names = Names::default();
+    loop {
+        let next = watching.next_look();
+        let until = deadline.map_or(next, |deadline| deadline.min(next));
+        let left = until.saturating_duration_since(Instant::now());
+        let timeout = Timespec { tv_sec: left.as_secs() as i64, tv_nsec: left.subsec_nanos().into() };
+        let mut signal = [PollFd::new(signals, PollFlags::IN)];
+        let _ = poll(&mut signal, Some(&timeout));
+        let is_signal = !signal[0].revents().is_empty();
+        if !is_signal && Instant::now() < until {
+            continue;
+        }
+        match watching.look(trace).context(KEEPER_LOST)?? {
+            None => {
+                watching.members().for_each(|process| names.learn(process));
+                show.begin(watching, &names)?;
+            }
+            Some(ServiceChange::Ended) => return Ok(End::Program),
+            Some(ServiceChange::Epoch(epoch)) => {
+                let new = epoch.look.came.iter().chain(&epoch.look.new_programs);
+                new.for_each(|&process| names.learn(process));
+                show.epoch(watching, &epoch, &names)?;
+            }
+        }
+        if is_signal {
+            return Ok(End::Signal);
+        }
+        if deadline.is_some_and(|deadline| deadline <= Instant::now()) {
+            return Ok(End::Time);
+        }
+    }
+}
+
+/// What `watch` is to do with a service, by its options.
+pub(super) struct Orders<'a> {
+    pub(super) how: Options,
+    pub(super) duration: Option<Duration>,
+    pub(super) output: &'a Option<PathBuf>,
+    pub(super) no_contents: bool,
+    pub(super) json: bool,
+}
+
+/// `sweephand watch` of a service.
+pub(super) fn watch(named: &Named, orders: &Orders, home: &Home, signals: &OwnedFd) -> anyhow::Result<()> {
+    if orders.no_contents {
+        bail!("--no-contents has no effect: the trace of a service does not say what pages contain");
+    }
+    let how = orders.how;
+    let mut watching = ServiceWatching::of(named, how)?;
+    let (mut keeper, mut trace) = (None, None);
+    if let Some(path) = &orders.output {
+        let (started, pipe) = Keeper::start(home, path, &[])?;
+        let sender = TraceSender::begin(pipe, &label(named), &[]).context(KEEPER_LOST)?;
+        (keeper, trace) = (Some(started), Some(sender));
+    }
+    let mut rows = Rows::default();
+    let mut lines = service_json::Lines { label: label(named), how };
+    let show: &mut dyn ShowService = if orders.json { &mut lines } else { &mut rows };
+    let followed = follow(&mut watching, orders.duration, signals, &mut trace, show);
+    let words = match &followed {
+        Ok(End::Program) => "the service ended",
+        Ok(End::Time) => "the watch was over before the service",
+        Ok(End::Signal) => "the watch was ended by a signal",
+        Err(_) => "the watch could not go on",
+    };
+    if let Some(trace) = trace {
+        // What it has got so far is written all the same, and `finish` says if it is not.
+        let _ = trace.end(words, followed.is_ok());
+    }
+    keeper.map_or(Ok(()), Keeper::finish)?;
+    followed?;
+    if orders.json {
+        json::end(watching.history(), words)?;
+    } else {
+        rows.summary(&watching, words)?;
+    }
+    if let Some(path) = &orders.output {
+        tell_of_trace(path, watching.history());
+    }
+    Ok(())
+}
+
+/// Watches a service for some time, for `advise`.
+pub(crate) fn observe_service(
+    named: &Named,
+    how: Options,
+    duration: Duration,
+) -> anyhow::Result<ServiceWatching> {
+    /// A line that says how far it is.
+    struct Line(indicatif::ProgressBar);
+    impl ShowService for Line {
+        fn begin(&mut self, _: &ServiceWatching, _: &Names) -> io::Result<()> {
+            Ok(())
+        }
+        fn epoch(&mut self, watching: &ServiceWatching, epoch: &ServiceEpoch, _: &Names) -> io::Result<()> {
+            let pages = watching.history().known_pages();
+            self.0.set_message(format!(
+                "watching: {} epochs, {} processes, {} pages used",
+                epoch.number,
+                grouped(epoch.look.members.len() as u64),
+                grouped(pages)
+            ));
+            self.0.tick();
+            Ok(())
+        }
+    }
+    let signals = Signals::catch().context("signals cannot be caught")?.into_pipe()?;
+    let mut watching = ServiceWatching::of(named, how)?;
+    let mut line = Line(progress::line());
+    let end = follow(&mut watching, Some(duration), &signals, &mut None, &mut line)?;
+    line.0.finish_and_clear();
+    match end {
+        End::Signal => bail!("{}: the watch was ended by a signal", label(named)),
+        End::Program => eprint_line!("sweephand: note: the service ended before the time was over"),
+        End::Time => {}
+    }
+    Ok(watching)
+}
+
+/// A line for each epoch, and a summary.
+#[derive(Default)]
+struct Rows {
+    has_heading: bool,
+    /// The processes in the last epoch that had any, with their names.
+    members: Vec<(MemberLook, String)>,
+    /// Pages that are charged to other cgroups, in the same epoch.
+    elsewhere_pages: u64,
+}
+
+impl ShowService for Rows {
+    fn begin(&mut self, watching: &ServiceWatching, _: &Names) -> io::Result<()> {
+        let place = watching.cgroup().map_or(String::new(), |path| format!(" in {}", path.display()));
+        let processes = match watching.members().count() {
+            1 => "1 process".to_string(),
+            many => format!("{} processes", grouped(many as u64)),
+        };
+        eprint_line!("sweephand: {processes}{place}");
+        Ok(())
+    }
+
+    fn epoch(&mut self, watching: &ServiceWatching, epoch: &ServiceEpoch, names: &Names) -> io::Result<()> {
+        let (history, look) = (watching.history(), &epoch.look);
+        if !look.members.is_empty() {
+            self.elsewhere_pages = look.charged_elsewhere.map_or(0, Pages::all);
+            let name = |of: &MemberLook| names.of(of.process).to_string();
+            self.members = look.members.iter().map(|member| (*member, name(member))).collect();
+        }
+        let mut out = io::stdout().lock();
+        let mut row = |cells: [&str; 10]| {
+            let [first, rest @ ..] = cells;
+            let rest: String = rest.iter().map(|cell| format!(" {cell:>9}")).collect();
+            writeln!(out, "{first:>8}{rest}")
+        };
+        if !self.has_heading {
+            row([
+                "time",
+                "processes",
+                "resident",
+                "anonymous",
+                "shared",
+                "file",
+                "used",
+                "1 min",
+                "unknown",
+                "cost",
+            ])?;
+            self.has_heading = true;
+        }
+        row([
+            &seconds(epoch.time),
+            &grouped(look.members.len() as u64),
+            &size(look.resident.all()),
+            &size(look.resident.anonymous),
+            &size(look.resident.shared),
+            &size(look.resident.file),
+            &size(look.used.all()),
+            &size(history.working_set(Duration::from_secs(60))),
+            &size(look.unknown_pages),
+            &seconds(epoch.cost),
+        ])?;
+        out.flush()
+    }
+}
+
+impl Rows {
+    /// What the whole watch comes to.
+    fn summary(&mut self, watching: &ServiceWatching, words: &str) -> io::Result<()> {
+        let mut out = io::stdout().lock();
+        epochs_in_all(&mut out, watching.history(), words)?;
+        if self.members.is_empty() {
+            return Ok(());
+        }
+        if self.elsewhere_pages > 0 {
+            writeln!(
+                out,
+                "{} of what is resident is charged to other cgroups, which used it first\n",
+                size(self.elsewhere_pages)
+            )?;
+        }
+        self.members.sort_by_key(|(member, _)| std::cmp::Reverse(member.resident_pages));
+        let mut table = Table::new(["pid", "program", "resident", "shared", "used"]);
+        for (member, name) in self.members.iter().take(PROCESSES) {
+            table.row([
+                member.process.to_string(),
+                name.clone(),
+                size(member.resident_pages),
+                size(member.shared_pages),
+                size(member.accessed_pages),
+            ]);
+        }
+        writeln!(
+            out,
+            "processes in the last epoch (what they share counts in each, and once above)\n\n{table}"
+        )
+    }
+}

@@ -1,0 +1,347 @@
+//! `sweephand watch` and `advise` of services: several processes, and each page once.
+//!
+//! `prefork.c` shares memory with its workers, from before the fork and otherwise. Where accessed
+//! bits cannot be had (these tests want root and BPF), the tests check that the command says what
+//! is missing.
+
+mod live;
+mod schema;
+
+use live::*;
+use schema::keeps_to;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{BufRead, BufReader, Lines, Write};
+use std::path::PathBuf;
+use std::process::{ChildStdin, ChildStdout, Command, Stdio};
+use std::time::Duration;
+use sweephand_checks::{Need, skip, trying};
+use sweephand_trace::Trace;
+
+/// Pages that the server has from before the fork, and as many of shared memory.
+const PAGES: u64 = 10_000;
+/// A process has this many pages of its own at most, besides those: its stack, and what the C
+/// library keeps.
+const OWN_PAGES: u64 = 100;
+
+/// The least that a watch sees of this many pages that were used: if a look comes just then, it
+/// misses what is used between its reading and its clearing.
+fn most_of(pages: u64) -> u64 {
+    pages * 9 / 10
+}
+
+/// The server with its workers, waiting for orders.
+struct Server {
+    process: Running,
+    orders: ChildStdin,
+    answers: Lines<BufReader<ChildStdout>>,
+}
+
+impl Server {
+    fn start(workers: u32, enter: impl FnOnce(&mut Command)) -> Self {
+        let mut program = command(program("prefork"));
+        program.arg(PAGES.to_string()).arg(workers.to_string());
+        enter(program.stdin(Stdio::piped()).stdout(Stdio::piped()));
+        let mut process = spawn(&mut program);
+        let orders = process.stdin.take().unwrap();
+        let mut answers = BufReader::new(process.stdout.take().unwrap()).lines();
+        assert_eq!(answers.next().unwrap().unwrap(), "forked");
+        Self { process, orders, answers }
+    }
+
+    fn order(&mut self, order: &str) {
+        writeln!(self.orders, "{order}").unwrap();
+        assert_eq!(self.answers.next().unwrap().unwrap(), "done", "{order}");
+    }
+
+    /// It ends, and has found every word as it was.
+    fn ends_right(mut self) {
+        writeln!(self.orders, "q").unwrap();
+        assert_eq!(self.answers.next().unwrap().unwrap(), "right");
+        assert!(self.process.wait().unwrap().success());
+    }
+}
+
+/// `sweephand watch --json` of a service.
+struct Watch {
+    process: Running,
+    lines: Lines<BufReader<ChildStdout>>,
+    /// A line of each kind of event, to be held to the schema at the end.
+    to_check: BTreeMap<String, String>,
+}
+
+impl Watch {
+    fn start(arguments: &[&str]) -> Self {
+        let mut watch = sweephand();
+        watch.args(["watch", "--json", "--every", "400ms", "--overhead", "100%"]).args(arguments);
+        let mut process = spawn(watch.stdout(Stdio::piped()).stderr(Stdio::null()).stdin(Stdio::null()));
+        let lines = BufReader::new(process.stdout.take().unwrap()).lines();
+        Self { process, lines, to_check: BTreeMap::new() }
+    }
+
+    /// The next line about some kind of event.
+    fn next_of(&mut self, event: &str) -> Value {
+        loop {
+            let line = self.lines.next().unwrap_or_else(|| panic!("no {event}")).unwrap();
+            let value: Value = serde_json::from_str(&line).unwrap();
+            let is_it = value["event"] == event;
+            self.to_check.entry(value["event"].as_str().unwrap().to_string()).or_insert(line);
+            if is_it {
+                return value;
+            }
+        }
+    }
+
+    /// The last line, and its words. All kinds of lines keep to the schema.
+    fn ends_with(mut self, words: &str) {
+        assert_eq!(self.next_of("end")["words"], words);
+        assert!(self.process.wait().unwrap().success());
+        for line in self.to_check.values() {
+            let checked = keeps_to("watch-service.json", line, tempfile::tempdir().unwrap().path());
+            if let Some(Err(error)) = checked {
+                panic!("{error}: {line}");
+            }
+        }
+    }
+}
+
+fn number(line: &Value, path: &str) -> u64 {
+    line.pointer(path).and_then(Value::as_u64).unwrap_or_else(|| panic!("{path}: {line}"))
+}
+
+/// Whether services can be watched here. If not, the command says in a line what is missing.
+fn can_watch() -> bool {
+    let own = std::process::id().to_string();
+    let output = output(sweephand().args(["watch", "--for", "100ms", "--tree", &own]));
+    if output.status.success() {
+        return true;
+    }
+    let said = text(&output.stderr);
+    assert_eq!((output.status.code(), said.lines().count()), (Some(2), 1), "{said}");
+    assert!(said.contains("root is missing") || said.contains("BPF is missing"), "{said}");
+    skip(if said.contains("BPF") { Need::Bpf } else { Need::Root }, said);
+    false
+}
+
+/// An order is carried out within an epoch or in two. What was used in both together.
+fn used_by(server: &mut Server, watch: &mut Watch, order: &str) -> (u64, u64) {
+    watch.next_of("epoch");
+    server.order(order);
+    let epochs = [watch.next_of("epoch"), watch.next_of("epoch")];
+    let sum = |path: &str| epochs.iter().map(|epoch| number(epoch, path)).sum();
+    (sum("/used/anonymous"), sum("/used/shared"))
+}
+
+/// Pages that workers share with the server since the fork, and shared memory, count once, and
+/// their use is known.
+#[test]
+fn pages_of_a_server_that_forks_beforehand_count_once() {
+    if !can_watch() {
+        return;
+    }
+    const WORKERS: u64 = 6;
+    let mut server = Server::start(WORKERS as u32, |_| {});
+    let pid = server.process.id().to_string();
+    let mut watch = Watch::start(&["--tree", &pid]);
+    assert_eq!(watch.next_of("begin")["processes"].as_array().unwrap().len() as u64, 1 + WORKERS);
+    let slack = (1 + WORKERS) * OWN_PAGES;
+    for step in [1, 7] {
+        let _input = trying(|| format!("every {step}th page"));
+        let (anonymous, shared) = used_by(&mut server, &mut watch, &format!("u {step}"));
+        let expected = PAGES.div_ceil(step);
+        let seen = |pages: u64, more: u64| (most_of(expected)..expected + more).contains(&pages);
+        assert!(seen(anonymous, slack) && seen(shared, 50), "{anonymous} and {shared} of {expected}");
+    }
+    // The worker has mapped all pages of the shared memory by now.
+    let before = watch.next_of("epoch");
+    assert!((PAGES..PAGES + slack).contains(&number(&before, "/resident/anonymous")), "{before}");
+    assert!((PAGES..PAGES + 50).contains(&number(&before, "/resident/shared")), "{before}");
+    let of_all = before["processes"].as_array().unwrap().iter();
+    let counted_in_each: u64 = of_all.map(|process| number(process, "/resident_pages")).sum();
+    assert!(counted_in_each > WORKERS * PAGES, "{before}");
+    // What a worker writes to is its own from then on.
+    let (anonymous, _) = used_by(&mut server, &mut watch, "w 3000");
+    assert!((most_of(3000)..3000 + 3000 + slack).contains(&anonymous), "{anonymous}");
+    let after = number(&watch.next_of("epoch"), "/resident/anonymous");
+    assert!((PAGES + 3000..PAGES + 3000 + slack).contains(&after), "{after}");
+    server.ends_right();
+    watch.ends_with("the service ended");
+}
+
+/// A process is in the watch from its first epoch, and what it has alone goes with it.
+#[test]
+fn processes_come_and_go_in_a_tree() {
+    if !can_watch() {
+        return;
+    }
+    let mut server = Server::start(1, |_| {});
+    let path = workshop().join("tree.swt");
+    let _ = fs::remove_file(&path);
+    let pid = server.process.id().to_string();
+    let mut watch = Watch::start(&["--tree", &pid, "-o", path.to_str().unwrap()]);
+    watch.next_of("epoch");
+    watch.next_of("epoch");
+    // The new worker uses all pages at once.
+    server.order("f");
+    assert_eq!(watch.next_of("came")["program"], "prefork");
+    let first = watch.next_of("epoch");
+    assert_eq!((first["processes"].as_array().unwrap().len(), number(&first, "/unknown_pages")), (3, 0));
+    let second = watch.next_of("epoch");
+    let both = |path: &str| number(&first, path) + number(&second, path);
+    let (anonymous, shared) = (both("/used/anonymous"), both("/used/shared"));
+    assert!(anonymous > most_of(PAGES) && shared > most_of(PAGES), "{first} {second}");
+    let idle = watch.next_of("epoch");
+    assert!(number(&idle, "/used_pages") < 500, "{idle}");
+    server.order("k");
+    assert_eq!(watch.next_of("went")["program"], "prefork");
+    let after = watch.next_of("epoch");
+    assert_eq!(after["processes"].as_array().unwrap().len(), 2);
+    // The pages from before the fork are still the server's.
+    assert!(number(&after, "/resident/anonymous") >= PAGES, "{after}");
+    server.ends_right();
+    watch.ends_with("the service ended");
+    assert!(Trace::open(&path).unwrap().header().totals.records > most_of(2 * PAGES));
+    let simulated = output(sweephand().args(["simulate", path.to_str().unwrap(), "--policy", "lru"]));
+    assert!(simulated.status.success(), "{}", text(&simulated.stderr));
+}
+
+/// A memory cgroup for a test, removed at its end.
+struct TestCgroup(PathBuf);
+
+impl TestCgroup {
+    /// `None`: there is no memory controller here.
+    fn make() -> Option<Self> {
+        let mounts = ["/sys/fs/cgroup/memory", "/sys/fs/cgroup"].map(PathBuf::from);
+        let files = ["memory.limit_in_bytes", "memory.stat"];
+        let mount = mounts.iter().find(|mount| files.iter().any(|file| mount.join(file).exists()));
+        let path = mount?.join(format!("sweephand-test-{}", std::process::id()));
+        fs::create_dir(&path).ok()?;
+        path.join("memory.stat").exists().then_some(Self(path))
+    }
+
+    /// Bytes of anonymous memory, and of mapped files with shared memory.
+    fn stat(&self) -> (u64, u64) {
+        let stat = fs::read_to_string(self.0.join("memory.stat")).unwrap();
+        let counts: BTreeMap<&str, u64> = stat
+            .lines()
+            .filter_map(|line| line.split_once(' '))
+            .map(|(name, of)| (name, of.parse().unwrap()))
+            .collect();
+        let one_of = |names: [&str; 2]| names.iter().find_map(|name| counts.get(name)).copied().unwrap();
+        (one_of(["rss", "anon"]), one_of(["mapped_file", "file_mapped"]))
+    }
+}
+
+impl Drop for TestCgroup {
+    fn drop(&mut self) {
+        // Processes that have just been ended may still be there.
+        let removed = (0..100).any(|_| {
+            std::thread::sleep(Duration::from_millis(20));
+            fs::remove_dir(&self.0).is_ok()
+        });
+        assert!(removed || std::thread::panicking(), "{} is left over", self.0.display());
+    }
+}
+
+/// What a cgroup has mapped is what the kernel has charged to it, before and after forks.
+#[test]
+fn a_cgroup_has_the_pages_that_the_kernel_charges_to_it() {
+    if !can_watch() {
+        return;
+    }
+    let Some(cgroup) = TestCgroup::make() else { return skip(Need::Swap, "no memory cgroup") };
+    let place = cgroup.0.to_str().unwrap();
+    let empty = output(sweephand().args(["watch", "--cgroup", place]));
+    assert_eq!(empty.status.code(), Some(2));
+    assert!(text(&empty.stderr).contains("there is no process in it"), "{}", text(&empty.stderr));
+    let members = cgroup.0.join("cgroup.procs");
+    let mut server = Server::start(3, |command| {
+        use std::os::unix::process::CommandExt;
+        // SAFETY: between fork and exec it writes a file, with memory that it has already.
+        unsafe { command.pre_exec(move || fs::write(&members, "0")) };
+    });
+    server.order("u 1");
+    let mut watch = Watch::start(&["--cgroup", place]);
+    let agrees = |watch: &mut Watch| {
+        // The kernel gathers its counts every two seconds.
+        let epoch = (0..8).map(|_| watch.next_of("epoch")).last().unwrap();
+        let (anonymous, mapped) = cgroup.stat();
+        let near = |pages: u64, bytes: u64| (pages as f64 * 4096.0 / bytes as f64 - 1.0).abs() < 0.02;
+        assert!(near(number(&epoch, "/resident/anonymous"), anonymous), "{anonymous}: {epoch}");
+        let of = |kind: &str| {
+            let elsewhere = number(&epoch, &format!("/charged_elsewhere/{kind}"));
+            number(&epoch, &format!("/resident/{kind}")) - elsewhere
+        };
+        assert!(near(of("shared") + of("file"), mapped), "{mapped}: {epoch}");
+    };
+    agrees(&mut watch);
+    server.order("f");
+    server.order("w 3000");
+    agrees(&mut watch);
+    let how = ["--for", "1s", "--every", "250ms", "--overhead", "100%", "--format", "json"];
+    let mut advise = sweephand();
+    advise.args(["advise", "--cgroup", place]).args(how);
+    let mut advise = spawn(advise.stdout(Stdio::piped()).stderr(Stdio::piped()));
+    while advise.try_wait().unwrap().is_none() {
+        server.order("u 2");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let advice = advise.output();
+    let document = text(&advice.stdout);
+    assert!(advice.status.success(), "{}", text(&advice.stderr));
+    if let Some(Err(error)) = keeps_to("advise-live.json", &document, tempfile::tempdir().unwrap().path()) {
+        panic!("{error}: {document}");
+    }
+    let advice: Value = serde_json::from_str(&document).unwrap();
+    // Every other page from before the fork, and of the shared memory.
+    let most = number(&advice, "/enough_at_most_pages");
+    assert!((most_of(PAGES)..PAGES + 5 * OWN_PAGES).contains(&most), "{document}");
+    server.ends_right();
+    drop(cgroup);
+    watch.ends_with("the service ended");
+}
+
+/// What is not there, or is not one service, is told in a line.
+#[test]
+fn services_that_cannot_be_watched_are_told_in_a_line() {
+    if !can_watch() {
+        return;
+    }
+    for (words, said) in [
+        ("watch --cgroup /no/such/cgroup", "--cgroup /no/such/cgroup: there is no such cgroup"),
+        ("watch --cgroup /tmp", "--cgroup /tmp: it is no cgroup: it has no file cgroup.procs"),
+        ("watch --unit no-such-unit", "--unit no-such-unit: no cgroup below"),
+        ("watch --container 0123", "--container 0123: write at least 12 hex digits of its id"),
+        ("watch --container 0123456789ab", "--container 0123456789ab: no cgroup below"),
+        ("watch --tree 4194305", "process 4194305: there is none"),
+        ("watch --tree 1 --no-contents -o /tmp/none.swt", "--no-contents has no effect"),
+        ("advise --unit no-such-unit", "--unit no-such-unit: no cgroup below"),
+    ] {
+        let _input = trying(|| words.to_owned());
+        let refused = output(sweephand().args(words.split(' ')));
+        let text = text(&refused.stderr);
+        assert_eq!((refused.status.code(), text.lines().count()), (Some(2), 1), "{text}");
+        assert!(text.contains(said), "{text}");
+    }
+}
+
+/// One service is watched, in one way.
+#[test]
+fn options_that_do_not_go_together_are_refused() {
+    for words in [
+        "watch --pid 1 --tree 1",
+        "watch --cgroup a --unit b",
+        "watch --container a -- true",
+        "advise --tree 1 --policy lru",
+        "advise --unit a --budget 1MiB",
+        "advise --cgroup a --device ssd",
+        "advise t.swt --tree 1",
+    ] {
+        let _input = trying(|| words.to_owned());
+        let refused = output(sweephand().args(words.split(' ')));
+        assert_eq!(refused.status.code(), Some(2));
+        let said = text(&refused.stderr);
+        assert!(said.contains("cannot be used with"), "{said}");
+    }
+}
