@@ -330,6 +330,7 @@ impl Programs<'_> {
                     use_ring: true,
                     read_delay: Duration::ZERO,
                     backend: Backend::Auto,
+                    pool_bytes: 0,
                     by_turns: false,
                     reference_bits: ReferenceBits::Auto,
                     cgroup_limit: CgroupLimit::Fitting,

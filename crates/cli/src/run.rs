@@ -25,13 +25,17 @@ use std::process::{ExitCode, ExitStatus};
 use std::time::Duration;
 use sweephand_output::{Output, named_by};
 use sweephand_pager::{
-    Backend, CgroupLimit, KernelMemory, KernelRun, LiveSpec, MOST_PREFETCH_PAGES, Options, ReferenceBits,
-    Running,
+    Backend, CgroupLimit, KernelMemory, KernelRun, LiveSpec, MOST_PREFETCH_PAGES, Options, PAGE_BYTES,
+    ReferenceBits, Running,
 };
 use sweephand_program::{Signals, exit_code};
+use sweephand_sim::MemorySize;
 
 /// The policy of a run that names none.
 const DEFAULT_POLICY: &str = "clock-pro-strict";
+
+/// No compressed memory.
+const OFF: &str = "off";
 
 /// Signals that end a program with a core dump.
 const CORE_SIGNALS: [i32; 10] =
@@ -96,6 +100,11 @@ pub(crate) struct Args {
     /// would: 8ms is a disk of 2005. It does without io_uring, and needs a pager in the program
     #[arg(long, value_name = "TIME", value_parser = time, conflicts_with_all = ["kernel", "tasks", "pid"])]
     read_delay: Option<Duration>,
+    /// Keep evicted pages in a part of --memory, compressed, and write them to the disk when that
+    /// is full: bytes, pages, or a percentage of --memory. Pages that are read ahead go to the
+    /// disk, and so do those that do not compress to three quarters. Means --backend anon
+    #[arg(long, value_name = "off|SIZE", default_value = OFF, conflicts_with_all = ["kernel", "tasks", "pid"])]
+    compress: String,
     /// Keep the machine's processors from sleeping during the run, also under --kernel. Faults are
     /// then answered sooner, above all on virtual machines, if read-ahead does not help. Takes
     /// power, and processor time of the host. Needs root
@@ -106,8 +115,8 @@ pub(crate) struct Args {
     /// and all that it starts, under one limit. auto: swap if no policy is named and root runs the
     /// command, anon otherwise, and swap again for a program that can have no agent. Under swap
     /// without a --policy, the kernel chooses the pages as long as clock-pro-strict is not faster;
-    /// trials during the run show that. --io sync, --read-delay, --reference-bits and
-    /// --cgroup-limit mean anon
+    /// trials during the run show that. --io sync, --read-delay, --compress,
+    /// --reference-bits and --cgroup-limit mean anon
     #[arg(long, default_value = "auto", value_parser = one_of(&Backend::ALL))]
     backend: Backend,
     /// How the pager learns which pages are in use. hardware reads the processor's accessed bits,
@@ -153,6 +162,7 @@ impl Args {
             (self.kernel, "--kernel: there the kernel chooses by itself"),
             (self.io == InputOutput::Sync, "--io: the kernel reads and writes its swap file"),
             (self.read_delay.is_some(), "--read-delay: the kernel reads its swap file"),
+            (self.compress != OFF, "--compress: the kernel keeps the pages that it swaps"),
             (
                 self.reference_bits == ReferenceBits::Software,
                 "--reference-bits software: nobody unmaps pages there",
@@ -170,6 +180,7 @@ impl Args {
     fn backend(&self) -> Backend {
         let is_of_agents = self.io == InputOutput::Sync
             || self.read_delay.is_some()
+            || self.compress != OFF
             || self.reference_bits != ReferenceBits::Auto
             || self.cgroup_limit.is_some();
         if self.backend == Backend::Auto && is_of_agents { Backend::Anon } else { self.backend }
@@ -177,13 +188,15 @@ impl Args {
 
     /// How to run a program, or to limit a process.
     pub(crate) fn options(&self) -> anyhow::Result<Options> {
+        let limit_bytes = limit_bytes("--memory", self.memory.as_deref().unwrap_or_default())?;
         Ok(Options {
-            limit_bytes: limit_bytes("--memory", self.memory.as_deref().unwrap_or_default())?,
+            limit_bytes,
             policy: LiveSpec::parse(self.policy.as_deref().unwrap_or(DEFAULT_POLICY))?,
             swap: self.swap.clone(),
             prefetch_pages: self.prefetch_pages()?,
             use_ring: self.use_ring(),
             read_delay: self.read_delay.unwrap_or_default(),
+            pool_bytes: pool_bytes(&self.compress, limit_bytes)?,
             backend: self.backend(),
             // Whoever names a policy wants to see that one.
             by_turns: self.policy.is_none(),
@@ -312,6 +325,19 @@ fn one_of<T: Copy + Send + Sync + 'static>(
     })
 }
 
+/// Bytes for compressed pages, of all bytes of memory.
+fn pool_bytes(text: &str, limit_bytes: u64) -> anyhow::Result<u64> {
+    Ok(match text.parse() {
+        _ if text == OFF => 0,
+        Ok(MemorySize::Percent(percent)) => (limit_bytes as f64 * percent / 100.0) as u64,
+        Ok(MemorySize::Bytes(bytes)) => bytes,
+        Ok(MemorySize::Pages(pages)) => pages.saturating_mul(PAGE_BYTES),
+        _ => bail!(
+            "--compress {text}: write off, bytes as in 64MiB, pages as in 16384p, or a percentage of --memory as in 25%"
+        ),
+    })
+}
+
 /// The limit of a cgroup around a program.
 fn cgroup_limit(text: Option<&str>) -> anyhow::Result<CgroupLimit> {
     Ok(match text {
@@ -319,4 +345,20 @@ fn cgroup_limit(text: Option<&str>) -> anyhow::Result<CgroupLimit> {
         Some("none") => CgroupLimit::Unlimited,
         Some(size) => CgroupLimit::Bytes(limit_bytes("--cgroup-limit", size)?),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::pool_bytes;
+
+    #[test]
+    fn compressed_memory_is_a_size_or_a_part_of_all() {
+        let of = |text| pool_bytes(text, 64 << 20).unwrap();
+        let sizes = ["off", "25%", "12.5%", "3MiB", "10p"].map(of);
+        assert_eq!(sizes, [0, 16 << 20, 8 << 20, 3 << 20, 40960]);
+        for text in ["auto", "all", "much", "0", "-1", ""] {
+            let refusal = pool_bytes(text, 64 << 20).unwrap_err().to_string();
+            assert!(refusal.starts_with(&format!("--compress {text}: write off, ")), "{refusal}");
+        }
+    }
 }

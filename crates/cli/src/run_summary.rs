@@ -34,7 +34,8 @@ fn sentence(statistics: &Statistics, by_turns: bool) -> String {
         (statistics.pages_read.unwrap_or_default(), statistics.pages_written.unwrap_or_default());
     if read + written + statistics.evictions.unwrap_or_default() == 0 {
         let peak = statistics.peak_resident_pages.saturating_mul(PAGE_BYTES);
-        return format!("nothing was paged out: {} at most, {wall:.1} s", bytes(peak));
+        let pool = of_pool(statistics);
+        return format!("nothing was paged out: {} at most, {wall:.1} s{pool}", bytes(peak));
     }
     let chosen = match statistics.directed_ns {
         Some(directed) if by_turns => {
@@ -45,11 +46,27 @@ fn sentence(statistics: &Statistics, by_turns: bool) -> String {
     };
     let limit = statistics.memory_limit_bytes.map(|limit| format!("{}: ", bytes(limit)));
     format!(
-        "{}{} pages read, {} written, {wall:.1} s{chosen}",
+        "{}{} pages read, {} written, {wall:.1} s{chosen}{}",
         limit.unwrap_or_default(),
         grouped(read),
-        grouped(written)
+        grouped(written),
+        of_pool(statistics)
     )
+}
+
+/// What compressed memory came to, as a part of a sentence.
+fn of_pool(statistics: &Statistics) -> String {
+    let hits = match statistics.pool_hits {
+        Some(hits) => format!("; {} pages came back from compressed memory", grouped(hits)),
+        None => String::new(),
+    };
+    match statistics.pools_given_up.unwrap_or_default() {
+        0 => hits,
+        count => {
+            let processes = if count == 1 { "a process".to_string() } else { format!("{count} processes") };
+            format!("{hits}; {processes} had no address space for it: raise ulimit -v")
+        }
+    }
 }
 
 #[cfg(test)]
@@ -76,6 +93,18 @@ mod tests {
             sentence(&run, true),
             "12.0 MiB: 9,128 pages read, 7,295 written, 8.7 s; the kernel chose the pages for 70 % of the time"
         );
+    }
+
+    #[test]
+    fn compressed_memory_is_told_of_and_that_there_was_none() {
+        let mut run = statistics();
+        (run.pool_hits, run.pools_given_up) = (Some(1234), Some(0));
+        let counts = "12.0 MiB: 9,128 pages read, 7,295 written, 8.7 s";
+        let hits = format!("{counts}; 1,234 pages came back from compressed memory");
+        assert_eq!(sentence(&run, false), hits);
+        run.pools_given_up = Some(2);
+        let none = format!("{hits}; 2 processes had no address space for it: raise ulimit -v");
+        assert_eq!(sentence(&run, false), none);
     }
 
     #[test]

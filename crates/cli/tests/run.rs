@@ -504,6 +504,54 @@ fn clean_pages_are_right_whatever_the_program_does() {
     }
 }
 
+/// A program in half of its memory, of which some is for compressed pages: less than would hold
+/// what is paged out, about as much, and very little. A quarter of the program's pages does not
+/// compress.
+#[test]
+fn contents_are_right_with_compressed_memory() {
+    if !can_page() {
+        return;
+    }
+    let cases = [
+        ("clock-pro", "auto", "25%", true),
+        ("fifo", "software", "8MiB", false),
+        ("car", "auto", "16p", true),
+    ];
+    for (policy, bits, size, is_filled) in cases {
+        let options = ["--memory", "16MiB", "--policy", policy, "--reference-bits", bits, "--compress", size];
+        let counts = counts(&options, "pooled", &["32", "2", "1"]);
+        let count = |name: &str| counts[name].as_u64().unwrap_or_else(|| panic!("{name} in {counts}"));
+        assert!(count("pool_hits") > 0 && count("pool_refused") > 0, "{options:?}: {counts}");
+        assert!(count("pool_written_back") > 0 || !is_filled, "{options:?}: {counts}");
+        // What goes is written, or is in the store already, or is compressed; what is turned out is
+        // written besides.
+        let gone = count("pages_written") + count("clean_evictions") + count("pool_puts");
+        assert_eq!(gone, count("evictions") + count("pool_written_back"), "{options:?}: {counts}");
+        assert!(count("peak_pool_bytes") <= count("pool_limit_bytes"), "{options:?}: {counts}");
+        assert!(count("peak_memory_pages") <= count("budget_bytes") / 4096, "{options:?}: {counts}");
+        assert_eq!((count("pools_given_up"), count("pool_lowered_pages")), (0, 0), "{options:?}: {counts}");
+    }
+}
+
+/// What compressed memory may not be is said in one line, with what it may be.
+#[test]
+fn compressed_memory_that_leaves_too_little_is_refused() {
+    let refused = |options: &[&str]| {
+        let mut command = run(&[&["--memory", "16MiB", "--policy", "clock"], options].concat());
+        let output = command.args(["--", "true"]).output().expect("sweephand");
+        assert_eq!(output.status.code(), Some(2), "{options:?}");
+        text(&output.stderr)
+    };
+    assert_eq!(
+        refused(&["--compress", "80%"]),
+        "sweephand: --compress: 13107 KiB for compressed pages are too much in 16.0 MiB of memory; it can have \
+         12288 KiB at most"
+    );
+    assert!(refused(&["--compress", "auto"]).starts_with("sweephand: --compress auto: write off, "));
+    let directed = refused(&["--backend", "swap", "--compress", "25%"]);
+    assert!(directed.contains("--backend swap does not go with --compress: "), "{directed}");
+}
+
 /// The same references under the same policy in the same memory, simulated and live. What is
 /// between them are batches of evictions (16 frames here are free when a page comes in, as many as
 /// none), and the pages of the C library.
@@ -590,6 +638,7 @@ fn counts_add_up_and_the_limit_holds() {
     // pages are written to, but for those that were read ahead in vain.
     assert!(count("pages_read") > 4096 && count("pages_written") > 4096, "{stats}");
     assert_eq!(count("pages_written") + count("clean_evictions"), count("evictions"), "{stats}");
+    assert!(stats["pool_hits"].is_null(), "{stats}");
     assert!(count("hand_steps") >= count("evictions"), "{stats}");
     for name in ["wall_ns", "user_ns", "sys_ns"] {
         assert!(count(name) > 0, "{name} in {stats}");

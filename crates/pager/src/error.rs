@@ -30,6 +30,19 @@ pub enum RunError {
         /// As asked for.
         bytes: u64,
     },
+    /// Compressed memory would leave too little for pages as they are.
+    #[error(
+        "--compress: {} KiB for compressed pages are too much in {} of memory; it can have {} KiB at most",
+        bytes >> 10, mib(*limit_bytes), most_bytes >> 10
+    )]
+    PoolTooLarge {
+        /// As asked for.
+        bytes: u64,
+        /// Of all memory.
+        limit_bytes: u64,
+        /// The most that compressed pages can have of it.
+        most_bytes: u64,
+    },
     /// The backing store cannot be where it should.
     #[error("{}: {reason}; name another place with --swap", .path.display())]
     Swap {

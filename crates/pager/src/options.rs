@@ -64,6 +64,9 @@ pub struct Options {
     /// What each read of the backing store takes in addition, one after another, as of a slower
     /// disk. With it there is no io_uring.
     pub read_delay: Duration,
+    /// The part of the memory in which evicted pages are kept compressed; 0 for none. An agent has
+    /// it.
+    pub pool_bytes: u64,
     /// How pages are taken from the program.
     pub backend: Backend,
     /// No policy is named. So the kernel chooses the pages that go, unless the policy proves

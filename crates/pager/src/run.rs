@@ -15,6 +15,7 @@ use std::process::{Child, Command, ExitStatus};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Instant;
 use sweephand_pager_interface::control::{Control, Order};
+use sweephand_pager_interface::division::most_pool_pages;
 use sweephand_pager_interface::memory::kernel_share;
 use sweephand_process::accessed::{AccessedBits, ProgramServer};
 use sweephand_process::usage;
@@ -69,6 +70,7 @@ impl Run {
     ) -> Result<Self, RunError> {
         let name = command.first().map_or(OsStr::new(""), OsString::as_os_str);
         check_limit(options.limit_bytes)?;
+        check_pool(options)?;
         let directory = check_swap(&options.swap)?;
         let program = program::find(name)?;
         let policy = options.policy.to_string();
@@ -84,6 +86,7 @@ impl Run {
             read_delay_ns: u64::try_from(options.read_delay.as_nanos()).unwrap_or(u64::MAX),
             accessed_bits: server.as_ref().map_or(0, ProgramServer::number),
             may_track: u32::from(may_track),
+            pool_pages: (options.pool_bytes / PAGE_BYTES) as u32,
             policy: text("policy", Some(&policy))?,
             directory: text("path of the backing store", directory.to_str())?,
             cgroup_limit: text("path of the cgroup", scope.limit_file().to_str())?,
@@ -132,6 +135,7 @@ impl Running for Run {
             Some(reason) => format!("software: {reason}"),
             None => "software".to_string(),
         });
+        statistics.set_pool(counters, u64::from(order.pool_pages) * PAGE_BYTES);
         statistics.budget_bytes = Some(order.budget_pages() as u64 * PAGE_BYTES);
         statistics.cgroup = self.scope.counts();
         statistics
@@ -209,6 +213,16 @@ pub(crate) fn allow_sanitizers(command: &mut Command) {
 
 pub(crate) fn check_limit(bytes: u64) -> Result<(), RunError> {
     if bytes < LEAST_BYTES { Err(RunError::TooLittle { bytes }) } else { Ok(()) }
+}
+
+/// Compressed memory leaves enough for the rest.
+fn check_pool(options: &Options) -> Result<(), RunError> {
+    let Options { pool_bytes: bytes, limit_bytes, policy, .. } = options;
+    let most_bytes = most_pool_pages(limit_bytes / PAGE_BYTES, policy.bytes_a_page()) * PAGE_BYTES;
+    match *bytes <= most_bytes {
+        true => Ok(()),
+        false => Err(RunError::PoolTooLarge { bytes: *bytes, limit_bytes: *limit_bytes, most_bytes }),
+    }
 }
 
 /// The directory that is meant by a directory, or by a file's name in it.

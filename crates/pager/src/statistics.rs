@@ -73,6 +73,31 @@ pub struct Statistics {
     pub pages_written: Option<u64>,
     /// Pages evicted without a write, because the backing store has their contents.
     pub clean_evictions: Option<u64>,
+    /// The part of the memory of each process for evicted pages that are compressed (`--compress`).
+    /// Without one, the counts of it are `None`.
+    pub pool_limit_bytes: Option<u64>,
+    /// Pages that were compressed when they were evicted, and stayed in memory.
+    pub pool_puts: Option<u64>,
+    /// Refaults that found the page there.
+    pub pool_hits: Option<u64>,
+    /// Pages that went to the backing store because they do not compress to three quarters.
+    pub pool_refused: Option<u64>,
+    /// Pages that went to the backing store because too many compressed ones would have had to go.
+    pub pool_full: Option<u64>,
+    /// Compressed pages that were written to the backing store to make room for others.
+    pub pool_written_back: Option<u64>,
+    /// Compressed pages that made room without a write, because the backing store has their
+    /// contents.
+    pub pool_turned_out_clean: Option<u64>,
+    /// Bytes that compressed pages took at the end, in the process that reported last.
+    pub pool_bytes: Option<u64>,
+    /// Most bytes that compressed pages of a process took.
+    pub peak_pool_bytes: Option<u64>,
+    /// Pages of memory that compressed memory has given up because other memory of the process
+    /// needed the room.
+    pub pool_lowered_pages: Option<u64>,
+    /// Processes that did without compressed memory, because there was no address space for it.
+    pub pools_given_up: Option<u64>,
     /// Largest number of resident pages of a process. The pager does not count while a program fits
     /// its memory. If that is all the time, and under the kernel's paging, this is the kernel's own
     /// figure, which includes files.
@@ -156,6 +181,28 @@ impl Statistics {
         let spec = LiveSpec::parse(policy).ok();
         self.leader = spec.as_ref().and_then(|spec| spec.expert(expert)).map(str::to_string);
         self.leader_changes = Some(changes);
+    }
+
+    /// The counts of compressed memory, if there is a part of the memory for it.
+    pub(crate) fn set_pool(&mut self, counters: &Counters, limit_bytes: u64) {
+        if limit_bytes == 0 {
+            return;
+        }
+        self.pool_limit_bytes = Some(limit_bytes);
+        for (field, counter) in [
+            (&mut self.pool_puts, &counters.pool_puts),
+            (&mut self.pool_hits, &counters.pool_hits),
+            (&mut self.pool_refused, &counters.pool_refused),
+            (&mut self.pool_full, &counters.pool_full),
+            (&mut self.pool_written_back, &counters.pool_written_back),
+            (&mut self.pool_turned_out_clean, &counters.pool_turned_out_clean),
+            (&mut self.pool_bytes, &counters.pool_bytes),
+            (&mut self.peak_pool_bytes, &counters.peak_pool_bytes),
+            (&mut self.pool_lowered_pages, &counters.pool_lowered_pages),
+            (&mut self.pools_given_up, &counters.pools_given_up),
+        ] {
+            *field = Some(counter.load(Relaxed));
+        }
     }
 
     /// The counts of a program without a pager, before any is known.

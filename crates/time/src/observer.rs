@@ -7,7 +7,7 @@ use crate::{Device, Figures, Paging};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use sweephand_pager_interface::division::{self, BATCHES};
-use sweephand_pager_interface::readahead::{Course, ReadAhead, Run, TRIGGERED_PAGES};
+use sweephand_pager_interface::readahead::{Course, ReadAhead, Run, foresees};
 use sweephand_pager_interface::readaround::ReadAround;
 use sweephand_pager_interface::slots::Slots;
 use sweephand_policy::PageId;
@@ -355,7 +355,7 @@ impl PagingObserver {
                 .collect();
             self.read(now, &near, false);
         }
-        if run.window >= TRIGGERED_PAGES && self.costs.reads_on {
+        if foresees(run.window) && self.costs.reads_on {
             self.read_behind(now, next, run);
         }
         let mapped = self.work(now, landed, fault_ns / 2 + self.costs.page_in_ns);

@@ -16,6 +16,7 @@ use crate::state::program::Program;
 use crate::store::backing::Store;
 use crate::store::disk::Disk;
 use crate::store::io::Io;
+use crate::store::pool::Pool;
 use crate::store::staging::{Staging, drop_pages};
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -129,6 +130,7 @@ pub(crate) fn pager() -> (Pager, Rc<RefCell<World>>) {
         disk: Disk {
             staging,
             store: Store::new(memfd_create(c"store", MemfdFlags::CLOEXEC).unwrap()),
+            pool: None,
             io: Io::new(false, 0),
             ahead: ReadAhead::new(0),
             around: ReadAround::new(0),
@@ -144,6 +146,16 @@ pub(crate) fn pager() -> (Pager, Rc<RefCell<World>>) {
         window: None,
     };
     pager.memory.regions.add(START, at(1 << 20));
+    pager.control = control(ROOM + pager.apart_pages());
+    assert_eq!(pager.room(), ROOM);
+    (pager, world)
+}
+
+/// The same with as many pages of compressed memory besides. In these tests a page takes a chunk of
+/// it: there are 32 to a page.
+pub(crate) fn pager_with_pool(pages: usize) -> (Pager, Rc<RefCell<World>>) {
+    let (mut pager, world) = pager();
+    pager.disk.pool = Pool::new(pages);
     pager.control = control(ROOM + pager.apart_pages());
     assert_eq!(pager.room(), ROOM);
     (pager, world)

@@ -114,6 +114,8 @@ pub struct Order {
     pub accessed_bits: u32,
     /// 0: not even if the kernel can, reference bits come from its read-write protection.
     pub may_track: u32,
+    /// The part of the memory for evicted pages that are compressed; 0 for none.
+    pub pool_pages: u32,
     /// The policy and its arguments, as the user typed them.
     pub policy: Text<256>,
     /// The library with the agent, as `LD_PRELOAD` names it.
@@ -175,6 +177,28 @@ pub struct Counters {
     pub pages_written: AtomicU64,
     /// Pages evicted without a write, because the store has their contents.
     pub clean_evictions: AtomicU64,
+    /// Pages that were compressed when they were evicted, and stayed in memory.
+    pub pool_puts: AtomicU64,
+    /// Refaults that found the page there.
+    pub pool_hits: AtomicU64,
+    /// Pages that went to the store because they do not compress to three quarters.
+    pub pool_refused: AtomicU64,
+    /// Pages that went to the store although they compress, because there was no room for them.
+    pub pool_full: AtomicU64,
+    /// Pages that were turned out of compressed memory: written to the store, for which there were
+    /// writes, or not, because the store had their contents.
+    pub pool_written_back: AtomicU64,
+    /// See [`Self::pool_written_back`].
+    pub pool_turned_out_clean: AtomicU64,
+    /// Bytes that compressed pages take now, in the process that reported last.
+    pub pool_bytes: AtomicU64,
+    /// Most bytes that compressed pages of a process took.
+    pub peak_pool_bytes: AtomicU64,
+    /// Pages of memory by which compressed memory has become smaller, because other memory of the
+    /// process needed the room.
+    pub pool_lowered_pages: AtomicU64,
+    /// Processes that did without compressed memory, because there was no address space for it.
+    pub pools_given_up: AtomicU64,
     /// Largest number of resident pages of a process, by the pager's count.
     pub peak_resident_pages: AtomicU64,
     /// Largest number of pages that the policy of a process had.

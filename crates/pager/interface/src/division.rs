@@ -78,8 +78,32 @@ impl Division {
     }
 }
 
+/// Most pages of memory for compressed pages in this many pages of memory: three quarters, as long
+/// as the policy, which keeps `policy_bytes` for each page, has the frames that it cannot do
+/// without.
+pub fn most_pool_pages(limit_pages: u64, policy_bytes: usize) -> u64 {
+    let frames = policy_frames(limit_pages, policy_bytes);
+    (limit_pages / 4 * 3).min(frames.saturating_sub(LEAST_FRAMES as u64))
+}
+
 /// Frames that the policy of a single program has if the program and the pager together have this
 /// many pages. The policy keeps `policy_bytes` for each page.
 pub fn policy_frames(limit_pages: u64, policy_bytes: usize) -> u64 {
     Division::of(limit_pages as usize, false, Waiting::All).policy_frames(policy_bytes) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn compressed_memory_leaves_a_quarter_and_the_least_frames() {
+        assert_eq!(most_pool_pages(1 << 20, 21), 3 << 18);
+        for limit_pages in [LEAST_PAGES, 2000, 5000] {
+            let most = most_pool_pages(limit_pages, 21);
+            assert!(most > 0 && most <= limit_pages / 4 * 3);
+            assert!(policy_frames(limit_pages, 21) >= most + LEAST_FRAMES as u64);
+        }
+        assert_eq!(most_pool_pages(1, 21), 0);
+    }
 }

@@ -20,6 +20,12 @@ const SPAN: usize = 4;
 /// Windows of this many pages are worth a trigger.
 pub const TRIGGERED_PAGES: usize = 8;
 
+/// Whether the pages of a window of this many pages are read in advance: the first of them is a
+/// trigger, and no thread waits for them as long as the store keeps up.
+pub const fn foresees(window: usize) -> bool {
+    window >= TRIGGERED_PAGES
+}
+
 /// Where a run of faults goes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Course {

@@ -260,6 +260,10 @@ impl Agent {
         counters.resident_pages.store(resident as u64, Ordering::Relaxed);
         counters.peak_resident_pages.fetch_max(resident as u64, Ordering::Relaxed);
         counters.peak_policy_pages.fetch_max(pages.owned() as u64, Ordering::Relaxed);
+        if let Some(pool) = &pager.disk.pool {
+            counters.pool_bytes.store(pool.used_bytes() as u64, Ordering::Relaxed);
+            counters.peak_pool_bytes.fetch_max(pool.used_bytes() as u64, Ordering::Relaxed);
+        }
         counters.peak_own_pages.fetch_max(pager.own_pages() as u64, Ordering::Relaxed);
         if pager.memory.managed {
             let all = resident + pager.apart_pages();

@@ -4,6 +4,7 @@ use crate::accessed::{Query, RUN_PROGRAM, RunProgram};
 use crate::kernel::passing::send_file;
 use core::ffi::c_void;
 use linux_raw_sys::general as raw;
+use lz4_flex::block::{CompressTable, compress_into_with_table, decompress_into, get_maximum_output_size};
 use rustix::event::Timespec;
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use rustix::io::{Errno, pread, pwrite};
@@ -186,6 +187,44 @@ pub unsafe fn sum_page(address: usize, keys: &SumKeys) -> u64 {
     let bytes = unsafe { core::slice::from_raw_parts(address as *const u8, sweephand_uffd::PAGE_BYTES) };
     let [one, other] = keys.0.each_ref().map(|key| xxh3_64_with_secret(bytes, key));
     one ^ other
+}
+
+/// Most bytes that a codec makes of a page.
+pub const MOST_COMPRESSED_BYTES: usize = get_maximum_output_size(sweephand_uffd::PAGE_BYTES);
+
+/// The memory that a codec (LZ4, its block format) needs.
+pub struct Codec(CompressTable);
+
+impl Default for Codec {
+    fn default() -> Self {
+        Self(CompressTable::small())
+    }
+}
+
+impl core::fmt::Debug for Codec {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Codec").finish_non_exhaustive()
+    }
+}
+
+/// Compresses a page to a buffer of [`MOST_COMPRESSED_BYTES`]. Returns how many bytes that makes.
+///
+/// # Safety
+/// Nothing may change the page meanwhile.
+pub unsafe fn compress_page(address: usize, codec: &mut Codec, to: &mut [u8]) -> Option<usize> {
+    // SAFETY: as the caller promises.
+    let bytes = unsafe { core::slice::from_raw_parts(address as *const u8, sweephand_uffd::PAGE_BYTES) };
+    compress_into_with_table(bytes, to, &mut codec.0).ok()
+}
+
+/// Decompresses a page. Returns whether the bytes were a page's.
+///
+/// # Safety
+/// The page must be mapped, and nothing else may use it meanwhile.
+pub unsafe fn decompress_page(bytes: &[u8], to: usize) -> bool {
+    // SAFETY: as the caller promises.
+    let page = unsafe { core::slice::from_raw_parts_mut(to as *mut u8, sweephand_uffd::PAGE_BYTES) };
+    decompress_into(bytes, page).is_ok_and(|bytes| bytes == sweephand_uffd::PAGE_BYTES)
 }
 
 #[cfg(test)]

@@ -77,6 +77,9 @@ switch! {
 
 switch! {
     unsafe {
+        fn compress_page(address: usize, codec: &mut Codec, to: &mut [u8]) -> Option<usize> =>
+            simulated::compress_page(address, to);
+        fn decompress_page(bytes: &[u8], to: usize) -> bool => simulated::decompress_page(bytes, to);
         fn read_at(file: BorrowedFd<'_>, address: usize, length: usize, offset: u64) -> Result<usize, Errno> =>
             simulated::transfer_now(Direction::Read, file, address, length, offset);
         fn sum_page(address: usize, keys: &SumKeys) -> u64 => simulated::sum_page(address);
@@ -86,7 +89,7 @@ switch! {
     }
 }
 
-pub use real::{SumKeys, process_number};
+pub use real::{Codec, MOST_COMPRESSED_BYTES, SumKeys, process_number};
 
 /// # Safety
 /// The same as for the system call.

@@ -73,7 +73,9 @@ fn pin_all(pager: &mut Pager, start: usize, end: usize) {
             match pager.memory.pages.state(page) {
                 State::Reading(_) => reap_one(pager),
                 State::Limbo { .. } if map_from_limbo(pager, page) => {}
-                State::Stored(_) | State::Writing(_) | State::Limbo { .. } => faults::answer(pager, address),
+                State::Stored(_) | State::Pooled(_) | State::Writing(_) | State::Limbo { .. } => {
+                    faults::answer(pager, address);
+                }
                 State::Resident { .. } => withdraw(pager, page),
                 State::Absent | State::Guarded | State::Pinned | State::Lost => is_away = false,
             }

@@ -80,6 +80,8 @@
 //! | `Reading` | is touched | the thread is woken by the read's end |
 //! | `Reading` | is dropped | its slot is freed at once; the read's end wakes threads and no more |
 //! | either | is moved | the batch gets the page's new id ([`change_id`]) |
+//! | `Pooled` | is moved, or dropped | its entry gets the new id, or is taken away |
+//! | `Pooled` | is turned out while a thread waits for room | it is `Writing` or `Stored`: the thread gets it from there |
 //! | `Reading` | is moved | threads that wait at the old address are woken, and fault again there |
 //! | `Limbo`, condemned | is touched | it is mapped again, and comes to the policy anew |
 //! | condemned | is dropped | it loses the flag with its state, and its entry counts no more |
@@ -200,6 +202,7 @@ pub(crate) fn forget(pager: &mut Pager, page: PageId) {
     match state {
         State::Absent | State::Guarded => return,
         State::Stored(slot) => pager.disk.store.free(slot),
+        State::Pooled(entry) => pager.disk.forget_entry(entry),
         State::Reading(place) => {
             pager.disk.store.free(pager.disk.staging.slot_of(place));
             pager.disk.incoming -= 1;
@@ -276,7 +279,11 @@ fn change_id(pager: &mut Pager, old: PageId, address: usize) {
         }
         _ => {}
     }
-    if state.kept().is_some() {
+    let entry = if let State::Pooled(entry) = state { Some(entry) } else { None };
+    if let Some(pool) = &mut pager.disk.pool {
+        pool.rename(entry, old, new);
+    }
+    if state.kept().is_some() || entry.is_some() {
         pager.anon.sums.renamed(old, new);
     }
     pager.choice.remove(old);
@@ -340,7 +347,8 @@ mod tests {
     use super::*;
     use crate::paging::faults;
     use crate::paging::transfer::reap;
-    use crate::testing::{at, message, pager};
+    use crate::testing::{at, message, pager, pager_with_pool};
+    use rustix::io::Errno;
     use sweephand_uffd::PAGE_BYTES;
 
     fn page(pager: &Pager, number: usize) -> State {
@@ -406,6 +414,29 @@ mod tests {
         reap(&mut pager);
         assert_eq!(world.borrow().mapped.get(&at(102)), Some(&2));
         assert_eq!(page(&pager, 2), State::Absent);
+    }
+
+    #[test]
+    fn a_page_in_compressed_memory_is_dropped_and_moved_like_others() {
+        let (mut pager, world) = pager_with_pool(4);
+        for number in 0..60 {
+            faults::answer(&mut pager, at(number));
+            world.borrow_mut().mapped.insert(at(number), number as u8);
+        }
+        assert!([0, 1, 2].iter().all(|&number| matches!(page(&pager, number), State::Pooled(_))));
+        assert!(pager.disk.store.current_is_empty(), "there is room for all");
+        let before = pager.disk.pool().used_bytes();
+        apply(&mut pager, message(Event::Remap { from: at(0), to: at(100), length: PAGE_BYTES }, 0));
+        apply(&mut pager, message(Event::Unmap { start: at(1), end: at(2) }, 0));
+        assert!(matches!(page(&pager, 100), State::Pooled(_)));
+        assert_eq!([0, 1].map(|number| page(&pager, number)), [State::Absent; 2]);
+        assert!(pager.disk.pool().used_bytes() < before);
+        // What was moved comes back at its new place, however often the kernel refuses it.
+        world.borrow_mut().errors.extend([Errno::AGAIN; 3]);
+        faults::answer(&mut pager, at(100));
+        assert_eq!(world.borrow().mapped.get(&at(100)), Some(&0));
+        apply(&mut pager, message(Event::Remove { start: at(0), end: at(101) }, 0));
+        assert_eq!(pager.disk.pool().used_bytes(), 0);
     }
 
     #[test]

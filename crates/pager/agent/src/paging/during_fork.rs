@@ -117,6 +117,13 @@ fn merge_file(pager: &mut Pager) {
             pager.disk.store.free(old);
             pager.memory.pages.set(page, state.without_slot());
         }
+        if let State::Pooled(entry) = state
+            && let Some(old) =
+                pager.disk.pool().slot(entry).filter(|slot| backing::location(*slot).0 == number)
+        {
+            pager.disk.store.free(old);
+            pager.disk.pool().forget_slot(entry);
+        }
         let State::Stored(old) = state else { continue };
         if backing::location(old).0 == number {
             read_slot(pager, old);
@@ -276,6 +283,12 @@ fn bring<'a>(
             read_slot(pager, slot);
             pager.disk.staging.scratch()
         }
+        // Only read: the child has the pool as it is now.
+        Some(State::Pooled(entry)) => {
+            let pool = pager.disk.pool.as_ref().expect("a page that is pooled has a pool");
+            pool.decompress(entry, pager.disk.staging.scratch());
+            pager.disk.staging.scratch()
+        }
         // Nothing has been there yet, or the program has dropped it. (A page that is thought to be
         // mapped and is missing was dropped just when it came in. Where a thread waits, there is no
         // guard any more. If the page is present, the kernel leaves it alone.)
@@ -374,6 +387,7 @@ pub(crate) fn adopt(pager: &mut Pager, address: usize, behind: &[Message]) {
     let page = pager.memory.pages.find_or_insert(address);
     match pager.memory.pages.state(page) {
         State::Stored(slot) => pager.disk.store.free(slot),
+        State::Pooled(entry) => pager.disk.forget_entry(entry),
         State::Absent | State::Guarded => {}
         _ => return,
     }

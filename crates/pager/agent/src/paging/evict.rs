@@ -3,6 +3,7 @@
 //!
 //! The agent moves the victims to a batch of the staging area, which is written while the program
 //! runs. A page that cannot be moved becomes pinned and leaves the policy until it is tried again.
+//! A page that the pool gets, compressed, is not written; those that the pool turns out for it are.
 
 use crate::choice::exact_bits::Queue;
 use crate::control::add;
@@ -15,7 +16,9 @@ use crate::paging::transfer::{start_write, take_batch};
 use crate::process::failure::abort;
 use crate::process::own::Retry;
 use crate::state::pages::{Flag, State};
-use crate::store::staging::{Phase, drop_pages, move_all_own};
+use crate::store::backing::Slot;
+use crate::store::pool::Entry;
+use crate::store::staging::{Phase, copy_own, drop_pages, move_all_own};
 
 use alloc::vec::Vec;
 use rustix::io::Errno;
@@ -35,37 +38,80 @@ pub(crate) fn evict_batch(pager: &mut Pager) {
     }
 }
 
+/// A batch of evicted pages on its way to the store, and what has become of the others.
+struct Eviction {
+    batch: usize,
+    /// How many pages turned out of the pool have a place in the batch besides those that are
+    /// evicted.
+    places: usize,
+    /// Evicted pages that the store has already, those that the pool has now, and those that it has
+    /// refused because they do not compress, or because it is full.
+    clean: usize,
+    pooled: usize,
+    refused: usize,
+    full: usize,
+    /// Pages that the pool has turned out: to the batch, and those that the store has already.
+    written_back: usize,
+    turned_out_clean: usize,
+}
+
+impl Eviction {
+    /// An empty batch, in which `victims` pages may need a place.
+    fn begin(pager: &mut Pager, victims: usize) -> Self {
+        let batch = take_batch(pager, |pager| pager.disk.staging.take_empty());
+        pager.disk.staging.batches[batch].phase = Phase::Writing;
+        let places = pager.disk.staging.batch_pages() - victims;
+        Self { batch, places, clean: 0, pooled: 0, refused: 0, full: 0, written_back: 0, turned_out_clean: 0 }
+    }
+
+    /// Starts the write. Returns how many pages have been evicted.
+    fn end(self, pager: &mut Pager) -> usize {
+        let to_write = pager.disk.staging.batches[self.batch].pages.len();
+        let evicted = to_write - self.written_back + self.clean + self.pooled;
+        pager.account.moved(evicted);
+        // The counters change together and before the write, because the program may end at any
+        // time.
+        let counters = &pager.control.counters;
+        for (counter, pages) in [
+            (&counters.evictions, evicted),
+            (&counters.pages_written, to_write),
+            (&counters.clean_evictions, self.clean),
+            (&counters.pool_puts, self.pooled),
+            (&counters.pool_refused, self.refused),
+            (&counters.pool_full, self.full),
+            (&counters.pool_written_back, self.written_back),
+            (&counters.pool_turned_out_clean, self.turned_out_clean),
+        ] {
+            add(counter, pages as u64);
+        }
+        match to_write {
+            0 => pager.disk.staging.batches[self.batch].phase = Phase::Free,
+            _ => start_write(pager, self.batch),
+        }
+        evicted
+    }
+}
+
 /// Evicts condemned pages, up to a batch. Returns how many.
 pub(crate) fn evict(pager: &mut Pager) -> usize {
-    let count = pager.choice.condemned.len().min(pager.disk.staging.batch_pages());
-    let batch = take_batch(pager, |pager| pager.disk.staging.take_empty());
-    pager.disk.staging.batches[batch].phase = Phase::Writing;
+    // What the pool turns out goes to the same batch.
+    let share = if pager.disk.pool.is_some() { 2 } else { 1 };
+    let count = pager.choice.condemned.len().min(pager.disk.staging.batch_pages() / share);
+    let mut eviction = Eviction::begin(pager, count);
     block_moves(pager);
     let mut victims = pager.choice.take_condemned(&pager.memory, count);
     spare_touched(pager, &mut victims);
     // The pages go in address order, whatever the policy's order. So one call moves neighbours, and
     // one request reads them back.
     victims.sort_unstable_by_key(|&page| pager.memory.pages.address(page));
-    let (mut next, mut clean) = (0, 0);
+    let mut next = 0;
     while next < victims.len() {
-        let (taken, taken_clean) = take_out(pager, &victims[next..], batch);
-        next += taken;
-        clean += taken_clean;
+        next += take_out(pager, &victims[next..], &mut eviction);
     }
     sample(pager, SAMPLED_PER_EVICTION * count);
     clear_queued(pager, Queue::Cleared, usize::MAX);
     MAILBOX.allow_moves();
-    let to_write = pager.disk.staging.batches[batch].pages.len();
-    let evicted = to_write + clean;
-    pager.account.moved(evicted);
-    // The counters change together and before the write, because the program may end at any time.
-    add(&pager.control.counters.evictions, evicted as u64);
-    add(&pager.control.counters.pages_written, to_write as u64);
-    add(&pager.control.counters.clean_evictions, clean as u64);
-    match to_write {
-        0 => pager.disk.staging.batches[batch].phase = Phase::Free,
-        _ => start_write(pager, batch),
-    }
+    let evicted = eviction.end(pager);
     if evicted > 0 && pager.memory.pages.pinned() > 0 {
         unpin(pager, 1);
     }
@@ -94,22 +140,24 @@ fn spare_touched(pager: &mut Pager, victims: &mut Vec<PageId>) {
 }
 
 /// Takes the first victim and its neighbours out of memory. They go to the end of a batch, unless
-/// the store has their contents. Returns how many victims are dealt with, at least one, and how
-/// many of them need no write.
-fn take_out(pager: &mut Pager, victims: &[PageId], batch: usize) -> (usize, usize) {
+/// the store has their contents or the pool gets them. Returns how many victims are dealt with, at
+/// least one.
+fn take_out(pager: &mut Pager, victims: &[PageId], eviction: &mut Eviction) -> usize {
     let first = victims[0];
-    let Some(from) = address_in_memory(pager, first) else { return (1, 0) };
-    let has_slot = |pager: &Pager, page| pager.memory.pages.state(page).kept().is_some();
-    let is_compared = has_slot(pager, first);
+    let Some(from) = address_in_memory(pager, first) else { return 1 };
+    let is_weighed =
+        |pager: &Pager, page| pager.memory.pages.state(page).kept().is_some() || is_for_pool(pager, page);
+    let first_is_weighed = is_weighed(pager, first);
     let mut run = 1;
     while run < victims.len()
-        && has_slot(pager, victims[run]) == is_compared
+        && is_weighed(pager, victims[run]) == first_is_weighed
         && address_in_memory(pager, victims[run]) == Some(from + run * PAGE_BYTES)
     {
         run += 1;
     }
     let staging = &pager.disk.staging;
-    let to = match is_compared {
+    let batch = eviction.batch;
+    let to = match first_is_weighed {
         true => staging.scales(),
         false => staging.address(batch, staging.batches[batch].pages.len()),
     };
@@ -131,25 +179,31 @@ fn take_out(pager: &mut Pager, victims: &[PageId], batch: usize) -> (usize, usiz
             }
             Some(Errno::BUSY | Errno::INVAL) => {
                 pin(pager, first);
-                return (1, 0);
+                return 1;
             }
             Some(Errno::NOMEM) if retry.wait() => {}
             Some(Errno::NOMEM) => abort(format_args!("the system has run out of memory")),
             Some(_) if is_mapped => {
                 vanished(pager, first);
-                return (1, 0);
+                return 1;
             }
             Some(error) => abort(format_args!("a page in limbo cannot be evicted: {error}")),
         }
     };
-    if is_compared {
-        return (moved, compare(pager, &victims[..moved], batch));
+    if first_is_weighed {
+        weigh(pager, &victims[..moved], eviction);
+        return moved;
     }
     for &page in &victims[..moved] {
         let place = pager.disk.staging.push(batch, page);
         pager.memory.pages.set(page, State::Writing(place));
     }
-    (moved, 0)
+    moved
+}
+
+/// Whether a page goes to compressed memory if it is worth it there.
+fn is_for_pool(pager: &Pager, page: PageId) -> bool {
+    pager.disk.pool.as_ref().is_some_and(|pool| !pool.is_foreseen(page))
 }
 
 /// The address where a condemned page is, mapped or in limbo. (Its id may belong to another page by
@@ -163,40 +217,126 @@ fn address_in_memory(pager: &mut Pager, page: PageId) -> Option<usize> {
     }
 }
 
-/// Pages with slots have been moved to the scales. Those that have changed go on to the end of a
-/// batch. Returns how many have not.
-fn compare(pager: &mut Pager, victims: &[PageId], batch: usize) -> usize {
-    let Pager { memory, disk, anon, program, .. } = pager;
-    let scales = disk.staging.scales();
-    let is_clean = |(index, &page)| anon.sums.is_clean(page, scales + index * PAGE_BYTES);
-    let clean: Vec<bool> = victims.iter().enumerate().map(is_clean).collect();
-    let (mut index, mut left_clean) = (0, 0);
-    for part in clean.chunk_by(|one, other| one == other) {
+/// Pages with slots, and those that may go to the pool, have been moved to the scales. Those that
+/// have to be written go on to the end of the batch.
+fn weigh(pager: &mut Pager, victims: &[PageId], eviction: &mut Eviction) {
+    let scales = pager.disk.staging.scales();
+    let mut goes_on = Vec::with_capacity(victims.len());
+    for (index, &page) in victims.iter().enumerate() {
+        goes_on.push(!is_settled(pager, page, scales + index * PAGE_BYTES, eviction));
+    }
+    let Pager { memory, disk, program, .. } = pager;
+    let (batch, mut index) = (eviction.batch, 0);
+    for part in goes_on.chunk_by(|one, other| one == other) {
         let from = scales + index * PAGE_BYTES;
-        let end = disk.staging.batches[batch].pages.len();
-        match part[0] {
-            true => drop_pages(from, part.len()),
-            false => {
-                let to = disk.staging.address(batch, end);
-                move_all_own(program.staging_mover(), to, from, part.len());
+        if part[0] {
+            let to = disk.staging.address(batch, disk.staging.batches[batch].pages.len());
+            move_all_own(program.staging_mover(), to, from, part.len());
+            for &page in &victims[index..index + part.len()] {
+                let place = disk.staging.push(batch, page);
+                memory.pages.set(page, State::Writing(place));
             }
-        }
-        for &page in &victims[index..index + part.len()] {
-            match memory.pages.state(page).kept() {
-                Some(slot) if part[0] => {
-                    left_clean += 1;
-                    memory.pages.set(page, State::Stored(slot));
-                    continue;
-                }
-                Some(slot) => disk.store.free(slot),
-                None => {}
-            }
-            let place = disk.staging.push(batch, page);
-            memory.pages.set(page, State::Writing(place));
+        } else {
+            drop_pages(from, part.len());
         }
         index += part.len();
     }
-    left_clean
+}
+
+/// A page has been moved to `contents`. Leaves it to the pool if it is worth it there, or to the
+/// store if that has its contents. Returns false if it has to be written.
+fn is_settled(pager: &mut Pager, page: PageId, contents: usize, eviction: &mut Eviction) -> bool {
+    let state = pager.memory.pages.state(page);
+    let slot = state.kept().filter(|_| pager.anon.sums.is_clean(page, contents));
+    if let Some(changed) = state.kept().filter(|_| slot.is_none()) {
+        pager.disk.store.free(changed);
+        pager.memory.pages.set(page, state.without_slot());
+    }
+    let written_before = eviction.written_back;
+    let place = match is_for_pool(pager, page).then(|| pool(pager, page, contents, slot, eviction)) {
+        Some(Some(entry)) => {
+            eviction.pooled += 1;
+            State::Pooled(entry)
+        }
+        _ => match slot {
+            Some(slot) => {
+                eviction.clean += 1;
+                State::Stored(slot)
+            }
+            None => return false,
+        },
+    };
+    // Its own place is free.
+    eviction.places = eviction.places + 1 - (eviction.written_back - written_before);
+    pager.memory.pages.set(page, place);
+    true
+}
+
+/// Puts a page into the pool, whose oldest pages make room for it. `slot`: the store has its
+/// contents there. Returns nothing if the page is not worth it, or if there is no room in the batch
+/// for those that would have to go.
+fn pool(
+    pager: &mut Pager,
+    page: PageId,
+    contents: usize,
+    slot: Option<Slot>,
+    eviction: &mut Eviction,
+) -> Option<Entry> {
+    let Some(bytes) = pager.disk.pool().compress(contents) else {
+        eviction.refused += 1;
+        return None;
+    };
+    // The page itself needs no place in the batch.
+    let Some(count) = pager.disk.pool().to_turn_out(bytes, eviction.places + 1) else {
+        eviction.full += 1;
+        return None;
+    };
+    (0..count).for_each(|_| turn_out(pager, eviction));
+    Some(pager.disk.pool().put(page, bytes, slot))
+}
+
+/// Turns the oldest page out of the pool, to the end of a batch unless the store has its contents.
+fn turn_out(pager: &mut Pager, eviction: &mut Eviction) {
+    let Pager { memory, disk, program, .. } = pager;
+    let Some(entry) = disk.pool().oldest() else { return };
+    let (page, slot) = (disk.pool().page(entry), disk.pool().slot(entry));
+    debug_assert_eq!(memory.pages.state(page), State::Pooled(entry));
+    let state = match slot {
+        Some(slot) => {
+            eviction.turned_out_clean += 1;
+            State::Stored(slot)
+        }
+        None => {
+            let (batch, scratch) = (eviction.batch, disk.staging.scratch());
+            let to = disk.staging.address(batch, disk.staging.batches[batch].pages.len());
+            disk.pool().decompress(entry, scratch);
+            copy_own(&program.staging_uffd, to, scratch);
+            eviction.written_back += 1;
+            State::Writing(disk.staging.push(batch, page))
+        }
+    };
+    memory.pages.set(page, state);
+    disk.pool().remove(entry);
+}
+
+/// Lowers the memory of the pool by this many pages, as far as it has them. What does not fit any
+/// more is turned out.
+///
+/// Ends: each turn turns pages out, and none is put in meanwhile.
+pub(crate) fn lower_pool(pager: &mut Pager, pages: usize) {
+    let Some(pool) = pager.disk.pool.as_mut().filter(|pool| pages > 0 && pool.pages() > 0) else { return };
+    let before = pool.pages();
+    pool.lower(pages);
+    add(&pager.control.counters.pool_lowered_pages, (before - pool.pages()) as u64);
+    while pager.disk.pool().is_too_full() {
+        let mut eviction = Eviction::begin(pager, 0);
+        while pager.disk.pool().is_too_full() && eviction.written_back < eviction.places {
+            turn_out(pager, &mut eviction);
+        }
+        eviction.end(pager);
+    }
+    let Pager { memory, disk, .. } = pager;
+    disk.pool().compact(|page, entry| memory.pages.set(page, State::Pooled(entry)));
 }
 
 /// Leaves a page that cannot be moved where it is. It is tried again later.
@@ -289,7 +429,7 @@ mod tests {
     use super::*;
     use crate::paging::faults;
     use crate::paging::transfer::reap;
-    use crate::testing::{BATCH_PAGES, at, pager};
+    use crate::testing::{BATCH_PAGES, at, pager, pager_with_pool};
 
     #[test]
     fn a_page_that_cannot_be_moved_is_pinned_and_tried_again() {
@@ -317,6 +457,92 @@ mod tests {
         assert_eq!(pager.memory.pages.state_at(at(0)), State::RESIDENT);
         assert_eq!(pager.memory.pages.state_at(at(1)), State::Absent, "it was missing");
         assert!(matches!(pager.memory.pages.state_at(at(2)), State::Writing(_)));
+    }
+
+    fn evict_first(pager: &mut Pager, pages: usize) {
+        crate::paging::lifecycle::condemn_some(pager, pages);
+        assert_eq!(pager.choice.condemned.len(), pages);
+        while !pager.choice.condemned.is_empty() {
+            evict(pager);
+        }
+        reap(pager);
+    }
+
+    fn states(pager: &Pager, first: usize, is: fn(&State) -> bool) -> usize {
+        (first..first + 20).filter(|&number| is(&pager.memory.pages.state_at(at(number)))).count()
+    }
+
+    #[test]
+    fn a_full_pool_turns_its_oldest_pages_out_to_the_disk() {
+        let (mut pager, world) = pager_with_pool(1);
+        for number in 0..36 {
+            faults::answer(&mut pager, at(number));
+            world.borrow_mut().mapped.insert(at(number), number as u8);
+        }
+        evict_first(&mut pager, 32);
+        let is_pooled = |state: &State| matches!(state, State::Pooled(_));
+        let is_stored = |state: &State| matches!(state, State::Stored(_));
+        assert_eq!((states(&pager, 0, is_pooled), states(&pager, 12, is_pooled)), (20, 20));
+        evict_first(&mut pager, 4);
+        assert_eq!((states(&pager, 0, is_stored), states(&pager, 4, is_pooled)), (4, 20));
+        let count =
+            |counter: &core::sync::atomic::AtomicU64| counter.load(core::sync::atomic::Ordering::Relaxed);
+        let counters = &pager.control.counters;
+        let counts = [
+            &counters.evictions,
+            &counters.pages_written,
+            &counters.pool_puts,
+            &counters.pool_written_back,
+            &counters.pool_full,
+        ];
+        assert_eq!(counts.map(count), [36, 4, 36, 4, 0]);
+        for number in [0, 20] {
+            faults::answer(&mut pager, at(number));
+            reap(&mut pager);
+            assert_eq!(world.borrow().mapped.get(&at(number)), Some(&(number as u8)));
+        }
+        assert_eq!([&counters.pages_read, &counters.pool_hits].map(count), [1, 1]);
+    }
+
+    #[test]
+    fn pages_along_a_stream_go_to_the_disk() {
+        let (mut pager, _) = pager_with_pool(1);
+        for number in 0..20 {
+            faults::answer(&mut pager, at(number));
+            pager.disk.ahead.set_latest_window(if number < 10 { 128 } else { 1 });
+            let page = pager.memory.pages.find(at(number)).unwrap();
+            pager.disk.page_comes(page);
+        }
+        evict_first(&mut pager, 20);
+        let is_stored = |state: &State| matches!(state, State::Stored(_));
+        assert_eq!((states(&pager, 0, is_stored), states(&pager, 10, is_stored)), (10, 0));
+    }
+
+    #[test]
+    fn a_pool_that_becomes_smaller_keeps_the_newest_pages() {
+        let (mut pager, world) = pager_with_pool(2);
+        for number in 0..36 {
+            faults::answer(&mut pager, at(number));
+            world.borrow_mut().mapped.insert(at(number), number as u8);
+        }
+        evict_first(&mut pager, 36);
+        assert_eq!(pager.disk.pool().used_bytes(), 36 * 128);
+        let before = pager.own_pages();
+        lower_pool(&mut pager, 1);
+        reap(&mut pager);
+        assert_eq!((pager.own_pages(), pager.disk.pool().used_bytes()), (before - 1, 32 * 128));
+        let is_stored = |state: &State| matches!(state, State::Stored(_));
+        assert_eq!((states(&pager, 0, is_stored), states(&pager, 4, is_stored)), (4, 0));
+        for number in [0, 35] {
+            faults::answer(&mut pager, at(number));
+            reap(&mut pager);
+            assert_eq!(world.borrow().mapped.get(&at(number)), Some(&(number as u8)));
+        }
+        lower_pool(&mut pager, 1);
+        reap(&mut pager);
+        assert_eq!(pager.disk.pool().used_bytes(), 0);
+        evict_first(&mut pager, 2);
+        assert_eq!(pager.disk.pool().used_bytes(), 0, "nothing fits");
     }
 
     #[test]

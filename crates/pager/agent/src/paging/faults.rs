@@ -15,7 +15,7 @@ use crate::process::own::Retry;
 use crate::state::pages::{Flag, State, page_start};
 use alloc::vec::Vec;
 use rustix::io::Errno;
-use sweephand_pager_interface::readahead::{Course, Run, TRIGGERED_PAGES};
+use sweephand_pager_interface::readahead::{Course, Run, foresees};
 use sweephand_policy::PageId;
 
 /// Answers a thread that waits for the page at this address.
@@ -48,6 +48,11 @@ fn bring(pager: &mut Pager, address: usize) {
             add(&counters.faults, 1);
             add(&counters.refaults, 1);
             refault(pager, address);
+        }
+        State::Pooled(_) => {
+            add(&counters.faults, 1);
+            add(&counters.refaults, 1);
+            take_back(pager, page, address);
         }
         State::Writing(_) => {
             add(&counters.faults, 1);
@@ -191,6 +196,7 @@ fn fill(pager: &mut Pager, address: usize, mut count: usize, has_grown: bool) {
         for index in done..done + filled {
             let page = pager.memory.pages.find_or_insert(address + index * PAGE_BYTES);
             pager.memory.pages.set(page, State::RESIDENT);
+            pager.disk.page_comes(page);
             came_in(pager, page, index == 0);
         }
         done += filled;
@@ -248,13 +254,24 @@ fn rescue_run(pager: &mut Pager, page: PageId, window: usize) -> usize {
     mapped
 }
 
-/// A thread has touched a page that is on its way to the store. The page comes back from the
-/// staging area.
+/// A thread has touched a page that is on its way to the store, or compressed. The page comes back
+/// from the staging area, or from the pool.
 fn take_back(pager: &mut Pager, page: PageId, address: usize) {
-    pager.disk.ahead.fault(address / PAGE_BYTES);
+    let run = pager.disk.ahead.fault(address / PAGE_BYTES);
     make_room(pager, 1);
-    // Making room may have waited for the store.
-    match pager.memory.pages.state(page) {
+    // Making room may have waited for the store, and may have turned the page out of the pool.
+    match pager.memory.pages.state_at(address) {
+        _ if pager.memory.pages.find(address) != Some(page) => pager.program.wake(address),
+        State::Pooled(entry) => {
+            if transfer::take_from_pool(pager, page, entry) {
+                add(&pager.control.counters.pool_hits, 1);
+                pager.disk.page_comes(page);
+                came_in(pager, page, true);
+            }
+            if foresees(run.window) {
+                read_on(pager, address, run);
+            }
+        }
         State::Writing(place) => {
             if transfer::take_back(pager, page, place) {
                 arrive(pager, page);
@@ -273,7 +290,7 @@ fn refault(pager: &mut Pager, address: usize) {
         debug_assert!(!pager.memory.pages.is_stored_at(address));
         return pager.program.wake(address);
     };
-    if run.window >= TRIGGERED_PAGES {
+    if foresees(run.window) {
         read_behind(pager, next, run);
     } else {
         pager.disk.ahead.expect(run, next);
@@ -306,7 +323,8 @@ fn read_on(pager: &mut Pager, address: usize, run: Run) {
 /// Reads the window of a run that begins at this page or behind it, before a thread comes there.
 fn read_behind(pager: &mut Pager, page_number: usize, run: Run) {
     let is_out = |&number: &usize| {
-        matches!(pager.memory.pages.state_at(number * PAGE_BYTES), State::Stored(_) | State::Absent)
+        let state = pager.memory.pages.state_at(number * PAGE_BYTES);
+        matches!(state, State::Stored(_) | State::Pooled(_) | State::Absent)
     };
     let first = run.course.from(page_number, 2 * pager.disk.staging.batch_pages()).find(is_out);
     let first = first.unwrap_or(page_number);
@@ -339,7 +357,8 @@ fn read(pager: &mut Pager, address: usize, run: Run, need: Need) -> Option<usize
 mod tests {
     use super::*;
     use crate::paging::transfer::reap;
-    use crate::testing::{BATCH_PAGES, ROOM, at, pager};
+    use crate::store::pool::Pool;
+    use crate::testing::{BATCH_PAGES, ROOM, at, pager, pager_with_pool};
     use alloc::vec::Vec;
     use core::sync::atomic::Ordering;
     use sweephand_pager_interface::readaround::ReadAround;
@@ -352,7 +371,8 @@ mod tests {
         const PAGES: usize = 3 * ROOM;
         for seed in 0..20 {
             let mut random = SplitMix64::new(seed);
-            let (mut pager, world) = pager();
+            // Every second time there is compressed memory for a third of what is paged out.
+            let (mut pager, world) = if seed % 2 == 0 { pager() } else { pager_with_pool(1) };
             let mut expected = [0_u8; PAGES];
             // The most since the seed began: tests beside this one take the emergency reserve and
             // give it back.
@@ -390,6 +410,12 @@ mod tests {
             assert_eq!(pager.memory.pages.resident(), world.borrow().mapped.len(), "seed {seed}");
             crate::paging::changes::drop_contents(&mut pager, at(0), at(PAGES));
             assert!(pager.disk.store.current_is_empty(), "seed {seed}: a slot is lost");
+            let pooled = pager.disk.pool.as_ref().map_or(0, Pool::used_bytes);
+            assert_eq!(pooled, 0, "seed {seed}: an entry is left");
+            let counters = &pager.control.counters;
+            let moved = [&counters.pool_hits, &counters.pool_written_back];
+            let moved = moved.map(|counter| counter.load(Ordering::Relaxed));
+            assert!(moved.iter().all(|&pages| (pages > 100) == (seed % 2 == 1)), "seed {seed}: {moved:?}");
         }
     }
 

@@ -117,8 +117,8 @@ pub(crate) fn begin_to_page(pager: &mut Pager, ranges: &[(usize, usize)]) {
     let present: usize = ranges.iter().map(|&(start, end)| present(pager, start, end)).sum();
     let anonymous = pager.look().unwrap_or_default();
     pager.account.forget_private();
-    let staging = pager.disk.staging.pages() - pager.disk.staging.frames();
-    pager.renew_policy(anonymous.saturating_sub(present) + staging, LEAST_FRAMES);
+    let missing = pager.missing_pages();
+    pager.renew_policy(anonymous.saturating_sub(present) + missing, LEAST_FRAMES);
 }
 
 /// Registers a range, except for exempt pages, so that its missing pages come through the agent.

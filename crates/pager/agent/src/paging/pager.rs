@@ -18,7 +18,7 @@ use crate::choice::bits::{Arrivals, Sampler};
 use crate::choice::live::{self, LivePolicy};
 use crate::choice::tenant::Tenant;
 use crate::choice::{Choice, Chooser};
-use crate::control::Control;
+use crate::control::{Control, add};
 use crate::division::{BATCHES, Division, FIXED_PAGES, Waiting, growth_bytes};
 use crate::kernel::clock;
 use crate::kernel::{self, PAGE_BYTES};
@@ -35,6 +35,7 @@ use crate::state::program::Program;
 use crate::store::backing::Store;
 use crate::store::disk::Disk;
 use crate::store::io::Io;
+use crate::store::pool::Pool;
 use crate::store::staging::Staging;
 use alloc::boxed::Box;
 use alloc::ffi::CString;
@@ -255,6 +256,8 @@ impl Pager {
             disk: Disk {
                 staging,
                 store: Store::new(open_store(control, mode)),
+                // Until memory is paged: see `begin_to_page`.
+                pool: None,
                 io: Io::new(order.use_ring != 0, order.read_delay_ns),
                 ahead: ReadAhead::new((order.prefetch_pages as usize).min(batch_pages)),
                 around: ReadAround::new(0),
@@ -274,7 +277,18 @@ impl Pager {
     /// Pages of the pager itself.
     pub(crate) fn own_pages(&self) -> usize {
         let arrays = own::heap_pages() + own::emergency_pages();
-        self.disk.staging.pages() + arrays + FIXED_PAGES
+        self.disk.staging.pages() + self.pool_pages() + arrays + FIXED_PAGES
+    }
+
+    /// Pages of compressed memory.
+    fn pool_pages(&self) -> usize {
+        self.disk.pool.as_ref().map_or(0, Pool::pages)
+    }
+
+    /// Pages of the pager's own that count and are not there now.
+    pub(crate) fn missing_pages(&self) -> usize {
+        let pool = self.disk.pool.as_ref().map_or(0, Pool::missing);
+        self.disk.staging.pages() - self.disk.staging.frames() + pool
     }
 
     /// See [`Mode::apart_pages`].
@@ -313,6 +327,12 @@ impl Pager {
             // Windows learn from whether pages are used.
             self.disk.around = ReadAround::new((order.prefetch_pages as usize).min(batch_pages));
         }
+        // Only now, because most programs fit into their memory.
+        let pages = order.pool_pages as usize;
+        self.disk.pool = if pages > 0 { Pool::new(pages) } else { None };
+        if pages > 0 && self.disk.pool.is_none() {
+            add(&self.control.counters.pools_given_up, 1);
+        }
     }
 
     /// Makes the policy anew, before it has seen a page, for the frames that it can count on if
@@ -332,7 +352,7 @@ impl Pager {
     /// Reads what the process takes; see [`Account`]. Returns the number of its private pages if
     /// the kernel reports it.
     pub(crate) fn look(&mut self) -> Option<usize> {
-        let missing = self.disk.staging.pages() - self.disk.staging.frames();
+        let missing = self.missing_pages();
         let known = match self.memory.managed {
             false => Known::default(),
             true => Known { private: Some(self.memory.pages.resident()), reserve: missing },

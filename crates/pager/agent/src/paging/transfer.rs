@@ -30,6 +30,7 @@ use crate::state::pages::{Flag, State};
 use crate::store::backing::{self, Growth, Slot, Store};
 use crate::store::disk::Disk;
 use crate::store::io::{self, Completion, Direction, Request};
+use crate::store::pool::Entry;
 use crate::store::staging::{Phase, Staged, Staging, copy_own, drop_pages};
 
 use rustix::fd::AsFd;
@@ -126,6 +127,8 @@ pub(crate) fn start_read(pager: &mut Pager, addresses: &[usize], wanted: usize, 
     let batch = take_filled(pager, addresses.len());
     // While this waited for a batch, others were read, and changes of the program became known.
     let (pages, staging) = (&mut pager.memory.pages, &mut pager.disk.staging);
+    // Neighbours are no stream, however many they are.
+    let window = if need == Need::Around { 1 } else { pager.disk.ahead.latest_window() };
     if need != Need::Around && !pages.is_stored_at(wanted) {
         return 0;
     }
@@ -137,6 +140,9 @@ pub(crate) fn start_read(pager: &mut Pager, addresses: &[usize], wanted: usize, 
         staging.batches[batch].slots.push(slot);
         let place = staging.push(batch, page);
         pages.set(page, State::Reading(place));
+        if let Some(pool) = &mut pager.disk.pool {
+            pool.came_in(page, window);
+        }
         match need {
             Need::Now if address == wanted => {
                 staging.batches[batch].asked_for = Some(staging.batches[batch].pages.len() - 1);
@@ -496,7 +502,7 @@ fn poison_page(pager: &mut Pager, batch: usize, index: usize, error: Errno) {
 enum Source {
     /// In limbo: the frame goes with them if it can.
     Limbo(usize),
-    /// In a batch, which is read or written.
+    /// In a batch, which is read or written, or on the scratch page.
     Staging(usize),
 }
 
@@ -578,6 +584,25 @@ pub(crate) fn take_back(pager: &mut Pager, page: PageId, place: Staged) -> bool 
     let is_put = put(pager, page, Source::Staging(from));
     match is_put {
         true => pager.memory.pages.set(page, State::RESIDENT),
+        false => pager.program.wake(address),
+    }
+    is_put
+}
+
+/// Takes a page out of the pool: copies it from the scratch page, to which it is decompressed. The
+/// entry stays until the program has the page. Returns false if the program does not expect the
+/// page any more.
+pub(crate) fn take_from_pool(pager: &mut Pager, page: PageId, entry: Entry) -> bool {
+    let address = pager.memory.pages.address(page);
+    let scratch = pager.disk.staging.scratch();
+    pager.disk.pool().decompress(entry, scratch);
+    let is_put = put(pager, page, Source::Staging(scratch));
+    match is_put {
+        true => {
+            let kept = pager.disk.pool().slot(entry);
+            pager.disk.pool().remove(entry);
+            pager.memory.pages.set(page, State::Resident { kept });
+        }
         false => pager.program.wake(address),
     }
     is_put

@@ -203,6 +203,29 @@ pub fn map(bytes: usize) -> Option<usize> {
     Some(start)
 }
 
+/// Maps bytes for the pager itself that it keeps to the end. They take memory as they are touched,
+/// and are not in `heap_pages`.
+pub(crate) fn map_bytes(bytes: usize) -> Option<&'static mut [u8]> {
+    #[cfg(test)]
+    if is_simulated() {
+        return crate::simulation::kernel::map_bytes(bytes);
+    }
+    let start = map(bytes)?;
+    // SAFETY: this is a new mapping, and its address is nowhere else.
+    Some(unsafe { core::slice::from_raw_parts_mut(start as *mut u8, bytes) })
+}
+
+/// Gives back the memory of a part of such bytes, in whole pages. They are zeros from now on.
+pub(crate) fn give_back(bytes: &mut [u8]) {
+    // The kernel that is simulated does not know them.
+    if is_simulated() {
+        return bytes.fill(0);
+    }
+    let arguments = [bytes.as_mut_ptr() as usize, bytes.len(), MADV_DONTNEED as usize, 0, 0, 0];
+    // SAFETY: the bytes are the caller's, who does not need what is in them.
+    let _ = unsafe { kernel::call(__NR_madvise, arguments) };
+}
+
 /// The pager's area begins here, or up to `AREA_RANDOM_PAGES` further on, at random as other
 /// mappings do. With 32 random bits of a page number, the most that Linux takes, the break is below
 /// this address, and the kernel's area for mappings is above 0x6e00_0000_0000.

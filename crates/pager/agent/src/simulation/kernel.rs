@@ -572,11 +572,75 @@ pub(crate) fn sum_page(address: usize) -> u64 {
     })
 }
 
+/// Bytes that the agent itself reads and writes, until the run ends. Not every kernel has room for
+/// them.
+pub(crate) fn map_bytes(bytes: usize) -> Option<&'static mut [u8]> {
+    with(|world| {
+        if world.behaviour.no_room_for_pool {
+            return None;
+        }
+        world.agents.bytes.push(alloc::vec![0; bytes]);
+        let bytes = world.agents.bytes.last_mut().expect("it was pushed");
+        // SAFETY: the bytes stay where they are until the world ends, and the agent ends before.
+        Some(unsafe { core::slice::from_raw_parts_mut(bytes.as_mut_ptr(), bytes.len()) })
+    })
+}
+
+/// What a codec makes of a page with some content: how many bytes, and each of them. Some pages do
+/// not compress.
+fn compressed(content: u64) -> (usize, impl Fn(usize) -> u8) {
+    const FEWEST: usize = size_of::<u64>();
+    let mixed = (content ^ 0x5bd1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let most = [64, 1024, PAGE_BYTES - FEWEST, PAGE_BYTES][(mixed >> 62) as usize];
+    let length = if most == PAGE_BYTES { PAGE_BYTES } else { FEWEST + (mixed >> 32) as usize % most };
+    (length, move |index| match content.to_le_bytes().get(index) {
+        Some(byte) => *byte,
+        None => mixed.rotate_left(index as u32) as u8,
+    })
+}
+
+/// Compresses a page of the pager's own.
+pub(crate) fn compress_page(address: usize, to: &mut [u8]) -> Option<usize> {
+    let content = with(|world| world.memory.peek(world.space(), address));
+    let Some(content) = content else {
+        with(|world| world.model.fail("the pager has compressed a page of its own that is missing"));
+        return None;
+    };
+    let (length, byte) = compressed(content);
+    to[..length].iter_mut().enumerate().for_each(|(index, place)| *place = byte(index));
+    Some(length)
+}
+
+/// Decompresses to a page of the pager's own, if each byte is as it was made.
+pub(crate) fn decompress_page(bytes: &[u8], to: usize) -> bool {
+    let Some(Ok(content)) = bytes.get(..size_of::<u64>()).map(TryInto::try_into) else { return false };
+    let content = u64::from_le_bytes(content);
+    let (length, byte) = compressed(content);
+    let is_right =
+        bytes.len() == length && bytes.iter().enumerate().all(|(index, found)| *found == byte(index));
+    with(|world| {
+        let space = world.space();
+        if !world.memory.spaces[space].table.contains_key(&to) {
+            let frame = world.memory.new_frame(0);
+            world.memory.spaces[space].table.insert(to, Entry::Present { frame, exclusive: true });
+        }
+        let frame = world.memory.unshare(space, to).expect("it is there now");
+        world.put(frame, content);
+    });
+    is_right
+}
+
 /// Opens a file of `/proc`. There are those that the agent cannot do without.
 pub(crate) fn open_proc(path: &CStr) -> Result<OwnedFd, Errno> {
     match path.to_bytes() {
         // A store, without a name.
         b"." => Ok(descriptor(Object::File(with(|world| world.disk.new_file())))),
+        b"self/status" if with(|world| world.behaviour.shared.1 > 0) => {
+            let file = memfd_create(c"status", MemfdFlags::CLOEXEC)?;
+            let copy = fcntl_dupfd_cloexec(&file, 3)?;
+            with(|world| world.agents.status = Some(copy));
+            Ok(file)
+        }
         b"self/pagemap" => Ok(descriptor(Object::Pagemap)),
         b"self/maps" => {
             let file = memfd_create(c"maps", MemfdFlags::CLOEXEC)?;
@@ -584,6 +648,19 @@ pub(crate) fn open_proc(path: &CStr) -> Result<OwnedFd, Errno> {
             Ok(file)
         }
         _ => Err(Errno::NOENT),
+    }
+}
+
+/// The program comes to have its shared memory when it is time.
+fn share(world: &mut World) {
+    let (time_ns, pages) = world.behaviour.shared;
+    if world.now_ns < time_ns {
+        return;
+    }
+    if let Some(file) = world.agents.status.take() {
+        let written = pwrite(&file, format!("RssShmem: {} kB\n", 4 * pages).as_bytes(), 0);
+        written.expect("a file in memory can be written to");
+        world.log(|| format!("has {pages} pages of shared memory"));
     }
 }
 
@@ -1039,7 +1116,10 @@ pub(crate) unsafe fn call(number: u32, arguments: [usize; 6]) -> isize {
             return 0;
         }
         raw::__NR_clock_gettime => {
-            let now_ns = with(|world| world.now_ns);
+            let now_ns = with(|world| {
+                share(world);
+                world.now_ns
+            });
             // The agent's thread has had a part of the process's time.
             let now_ns = if first as u32 == raw::CLOCK_THREAD_CPUTIME_ID { now_ns / 4 } else { now_ns };
             let time = [(now_ns / 1_000_000_000) as i64, (now_ns % 1_000_000_000) as i64];

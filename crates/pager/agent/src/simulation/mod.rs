@@ -84,6 +84,11 @@ struct Behaviour {
     no_tracking: bool,
     /// A copy puts a page in place of a guard. (Some kernels refuse that.)
     guards_are_overwritten: bool,
+    /// At some time, in nanoseconds, the program comes to have this many pages of shared memory.
+    /// There are none if the number is 0.
+    shared: (u64, usize),
+    /// There is no address space for compressed memory.
+    no_room_for_pool: bool,
     /// Processors that the agent may use.
     processors: usize,
 }
@@ -107,6 +112,15 @@ struct Child {
     newborn: Vec<(TaskId, OwnedFd)>,
 }
 
+/// What the agent has from the kernel and uses by itself.
+#[derive(Default)]
+struct Agents {
+    /// The file that says how much shared memory there is, until there is some.
+    status: Option<OwnedFd>,
+    /// What it has mapped to read and write it.
+    bytes: Vec<Vec<u8>>,
+}
+
 /// Everything outside of the agent.
 struct World {
     random: SplitMix64,
@@ -123,6 +137,7 @@ struct World {
     /// Ranges that threads have set about to change, the last ones: start and pages.
     changed: VecDeque<(usize, usize)>,
     child: Child,
+    agents: Agents,
     /// Stands for all that has happened.
     hash: u64,
     /// What has happened, in words.

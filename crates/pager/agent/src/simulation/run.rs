@@ -6,7 +6,7 @@ use super::memory::{Area, SimulatedMemory, Space, TaskId};
 use super::model::Model;
 use super::program::{ACTIONS, Character};
 use super::schedule::{MOST_TASKS, Schedule, Until, begin};
-use super::{Aborted, BOTTOM, Behaviour, Child, IS_ON, WORLD, World, program, with};
+use super::{Aborted, Agents, BOTTOM, Behaviour, Child, IS_ON, WORLD, World, program, with};
 use crate::control::{Control, MAGIC, Order, Text};
 use crate::entry::agent::Agent;
 use crate::entry::fork;
@@ -47,7 +47,7 @@ pub(super) enum End {
 }
 
 /// Counts of an [`Outcome`].
-const COUNTS: usize = 6;
+const COUNTS: usize = 10;
 
 /// What came of a run.
 #[derive(Clone, Debug)]
@@ -62,7 +62,9 @@ pub(super) struct Outcome {
     /// Turns that threads have had.
     pub(super) turns: u64,
     /// Faults, evictions and rescues that the pager has counted, and processes with reference bits
-    /// of the processor, of the kernel's protection and in software.
+    /// of the processor, of the kernel's protection and in software; pages that came back from
+    /// compressed memory, that were turned out of it, and that do not compress; and by how many
+    /// pages it has become smaller.
     pub(super) counts: [u64; COUNTS],
 }
 
@@ -80,6 +82,8 @@ struct Setting {
     words: String,
 }
 
+/// When a program comes to have shared memory, at the latest.
+const LATEST_SHARED_NS: u64 = 20_000_000;
 /// Pages that the account of a process that is simulated has beside the pager's own.
 const KERNELS_PAGES: usize = 192 + 2 * 7;
 
@@ -94,12 +98,21 @@ impl Setting {
         let no_program = SplitMix64::new(seed ^ 0xd00f).below(8) == 0;
         let may_track = SplitMix64::new(seed ^ 0x2a77).below(2) as u32;
         let no_tracking = SplitMix64::new(seed ^ 0x01d).below(4) == 0;
+        let pool_part = *one_of(&mut SplitMix64::new(seed ^ 0x9001), &[0, 0, 8, 2, 1]);
+        let shared = SplitMix64::new(seed ^ 0x54a2).next_u64();
+        let no_room_for_pool = SplitMix64::new(seed ^ 0x100).below(16) == 0;
         let use_ring = u32::from(random.below(4) > 0);
         // Room for the program: from a few batches to a comfortable size.
         let room = *one_of(random, &[24, 40, 64, 100, 160]);
         let own = 64 + 32;
-        let limit_pages = (KERNELS_PAGES + own + room) as u64;
-        let behaviour = Behaviour { no_program, no_tracking, ..Behaviour::any(random) };
+        // Compressed memory comes on top, as much as the room or a part of it.
+        let pool_pages = if pool_part > 0 { room / pool_part } else { 0 };
+        // Shared memory takes from the room, so that compressed memory may have to give way.
+        let shared_pages = if pool_pages > 0 && shared & 1 == 1 { (shared >> 32) as usize % room } else { 0 };
+        let shared = ((shared >> 8) % LATEST_SHARED_NS, shared_pages);
+        let limit_pages = (KERNELS_PAGES + own + room + pool_pages) as u64;
+        let behaviour =
+            Behaviour { no_program, no_tracking, shared, no_room_for_pool, ..Behaviour::any(random) };
         let disk = DiskBehaviour::any(random);
         let threads = 1 + random.below(4) as usize;
         let chances = any_chances(random);
@@ -122,13 +135,14 @@ impl Setting {
             use_ring,
             accessed_bits,
             may_track,
+            pool_pages: pool_pages as u32,
             policy: Text::new(policy).expect("it is short"),
             directory: Text::new("/simulated").expect("it is short"),
             file_bytes: u64::MAX,
             ..Order::default()
         };
         let words = format!(
-            "policy {policy}, accessed bits {accessed_bits}, tracking {may_track}, prefetch {prefetch}, ring {use_ring}, room for {room} pages, {behaviour:?}, {disk:?}, \
+            "policy {policy}, accessed bits {accessed_bits}, tracking {may_track}, prefetch {prefetch}, ring {use_ring}, room for {room} pages, pool of {pool_pages}, {behaviour:?}, {disk:?}, \
              {character:?}, one switch in {switches}"
         );
         Self { order, behaviour, disk, character, native, switches, words }
@@ -155,6 +169,8 @@ impl Behaviour {
             late: *one_of(random, &[0, 4, 20]),
             no_program: false,
             no_tracking: false,
+            shared: (0, 0),
+            no_room_for_pool: false,
             guards_are_overwritten: random.below(2) == 0,
             processors: 1 + random.below(2) as usize,
         }
@@ -236,6 +252,7 @@ pub(super) fn run(seed: u64, with_story: bool) -> Outcome {
         schedule,
         objects: BTreeMap::new(),
         held: Vec::new(),
+        agents: Agents::default(),
         unreturned: Vec::new(),
         changed: VecDeque::new(),
         child: Child { model: None, is_fork_told: true, socket: -1, newborn: Vec::new() },
@@ -255,6 +272,10 @@ pub(super) fn run(seed: u64, with_story: bool) -> Outcome {
         &counters.hardware_bits,
         &counters.tracked_bits,
         &counters.software_bits,
+        &counters.pool_hits,
+        &counters.pool_written_back,
+        &counters.pool_refused,
+        &counters.pool_lowered_pages,
     ];
     let counts = counts.map(|counter| counter.load(Ordering::Relaxed));
     let hash = counts.iter().fold(hash, |hash, count| hash.rotate_left(7) ^ count);
@@ -464,15 +485,21 @@ mod tests {
                 println!("{count} seeds in {:.0} s", begun.elapsed().as_secs_f64());
             }
         }
-        let [faults, evictions, rescues, hardware, tracked, software] = counts;
+        let [faults, evictions, rescues, hardware, tracked, software, hits, turned_out, refused, lowered] =
+            counts;
         println!(
             "{count} seeds from {first} on in {:.1} s: {turns} turns, {faults} faults, {evictions} evictions, \
              {rescues} rescues; bits of the processor {hardware}, of the kernel {tracked}, in software \
-             {software}; {given_up} ended because the disk had failed",
+             {software}; compressed: {hits} came back, {turned_out} were turned out, {refused} do not compress, \
+             {lowered} pages less; {given_up} ended because the disk had failed",
             begun.elapsed().as_secs_f64()
         );
         // What is not exercised shows nothing.
         assert!(count < 100 || [faults, evictions, rescues].iter().all(|&of| of > count), "{counts:?}");
+        assert!(
+            count < 100 || [hits, turned_out, refused, lowered].iter().all(|&of| of > count / 4),
+            "{counts:?}"
+        );
         assert!(count < 100 || [hardware, tracked, software].iter().all(|&of| of > count / 16), "{counts:?}");
     }
 

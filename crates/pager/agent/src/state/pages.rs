@@ -16,6 +16,8 @@
 //!                            ^  written     fault, prefetch                |
 //!                            +---------------------------------------------+
 //!                                        evict
+//!   Pooled: evicted to compressed memory instead; a fault makes it Resident, and when it is turned
+//!           out it becomes Writing, or Stored if the store has its contents
 //!   Guarded: the program has installed a guard; nothing is put there
 //!   Lost: could not be read back; poisoned
 //!   Pinned: in memory and cannot be moved now (under DMA, locked, not both readable and writable)
@@ -26,6 +28,7 @@
 use crate::kernel::PAGE_BYTES;
 use crate::lease::{self, SharedState};
 use crate::store::backing::Slot;
+use crate::store::pool::Entry;
 use crate::store::staging::Staged;
 use alloc::boxed::Box;
 use alloc::vec;
@@ -63,6 +66,8 @@ pub enum State {
     Writing(Staged),
     /// In the store, in this slot.
     Stored(Slot),
+    /// Compressed in memory, in this entry of the pool.
+    Pooled(Entry),
     /// On its way back from the store: the contents arrive here.
     Reading(Staged),
     /// Mapped, but not the policy's, because it cannot be moved.
@@ -116,8 +121,9 @@ impl State {
             Self::Stored(slot) => (STORED, slot),
             Self::Reading(staged) => (READING, staged.0),
             Self::Pinned => (PINNED, 0),
-            Self::Guarded => (UNUSABLE, 0),
-            Self::Lost => (UNUSABLE, 1),
+            Self::Guarded => (OTHER, 0),
+            Self::Lost => (OTHER, 1),
+            Self::Pooled(entry) => (OTHER, 2 + entry),
         }
     }
 
@@ -132,7 +138,8 @@ impl State {
             READING => Self::Reading(Staged(word)),
             PINNED => Self::Pinned,
             _ if word == 0 => Self::Guarded,
-            _ => Self::Lost,
+            _ if word == 1 => Self::Lost,
+            _ => Self::Pooled(word - 2),
         }
     }
 }
@@ -144,7 +151,7 @@ const WRITING: u8 = 3;
 const STORED: u8 = 4;
 const READING: u8 = 5;
 const PINNED: u8 = 6;
-const UNUSABLE: u8 = 7;
+const OTHER: u8 = 7;
 const STATE_BITS: u8 = 0x07;
 const REFERENCED: u8 = 0x08;
 const QUEUED: u8 = 0x10;
@@ -439,6 +446,9 @@ mod tests {
             (State::Reading(Staged(0)), 0, 0),
             (State::Resident { kept: Some(7) }, 1, 0),
             (State::Limbo { kept: None }, 1, 0),
+            (State::Pooled(0), 0, 0),
+            (State::Lost, 0, 0),
+            (State::Pooled(u32::MAX - 2), 0, 0),
             (State::Guarded, 0, 0),
             (State::Absent, 0, 0),
         ];

@@ -1,10 +1,13 @@
-//! The way to the disk and what is there. Only `transfer` moves pages on it.
+//! The way to the disk and what is there, or compressed in memory before it gets there. Only
+//! `transfer` and `evict` move pages on it.
 
 use crate::store::backing::Store;
 use crate::store::io::Io;
+use crate::store::pool::{Entry, Pool};
 use crate::store::staging::Staging;
 use sweephand_pager_interface::readahead::ReadAhead;
 use sweephand_pager_interface::readaround::ReadAround;
+use sweephand_policy::PageId;
 
 /// The disk.
 #[derive(Debug)]
@@ -13,6 +16,8 @@ pub(crate) struct Disk {
     pub(crate) staging: Staging,
     /// Which slot has which page.
     pub(crate) store: Store,
+    /// Compressed memory, if there is any.
+    pub(crate) pool: Option<Pool>,
     /// Requests.
     pub(crate) io: Io,
     /// How far to read ahead.
@@ -21,4 +26,28 @@ pub(crate) struct Disk {
     pub(crate) around: ReadAround,
     /// Frames promised to pages that are being read.
     pub(crate) incoming: usize,
+}
+
+impl Disk {
+    /// The pool, of which there are entries.
+    pub(crate) fn pool(&mut self) -> &mut Pool {
+        self.pool.as_mut().expect("a page that is pooled has a pool")
+    }
+
+    /// An entry of the pool is needed no more.
+    pub(crate) fn forget_entry(&mut self, entry: Entry) {
+        let slot = self.pool().slot(entry);
+        self.pool().remove(entry);
+        if let Some(slot) = slot {
+            self.store.free(slot);
+        }
+    }
+
+    /// A page comes in along the run of the latest fault.
+    pub(crate) fn page_comes(&mut self, page: PageId) {
+        let window = self.ahead.latest_window();
+        if let Some(pool) = &mut self.pool {
+            pool.came_in(page, window);
+        }
+    }
 }

@@ -2,7 +2,8 @@
 //!
 //! | file | what it holds |
 //! |---|---|
-//! | `disk` | what there is of all this: staging, the store, requests, read-ahead |
+//! | `disk` | what there is of all this: staging, the store, compressed memory, requests, read-ahead |
+//! | `pool` | compressed memory |
 //! | `io` | reads and writes of the store while the program runs |
 //! | `ring` | an io_uring |
 //! | `staging` | pages on their way |
@@ -12,6 +13,7 @@
 pub mod backing;
 pub(crate) mod disk;
 pub mod io;
+pub(crate) mod pool;
 pub mod ring;
 pub mod staging;
 pub(crate) mod sums;

@@ -277,7 +277,7 @@ pub(crate) fn copy_own(uffd: &Userfaultfd, to: usize, from: usize) {
         match unsafe { uffd.copy(to, from, PAGE_BYTES) }.error {
             None => return,
             Some(Errno::NOMEM) if retry.wait() => {}
-            Some(error) => abort(format_args!("a page cannot be copied to limbo: {error}")),
+            Some(error) => abort(format_args!("a page of the pager's own cannot be copied: {error}")),
         }
     }
 }

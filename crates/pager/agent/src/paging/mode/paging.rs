@@ -1,5 +1,6 @@
 //! A program that is paged: it has a limit of its own, and its agent has the policy.
 
+use crate::paging::evict::lower_pool;
 use crate::paging::faults;
 use crate::paging::lifecycle::set_out;
 use crate::paging::manage::begin_to_page;
@@ -36,8 +37,11 @@ impl Mode for Paging {
         set_out(pager, page, is_asked);
     }
 
-    /// Makes room for the next window that is read ahead.
+    /// Makes room for the next window that is read ahead. Before the program has less than the
+    /// least that it keeps, compressed memory gives way.
     fn between_faults(&self, pager: &mut Pager) {
+        let budget = pager.control.order.budget_pages();
+        lower_pool(pager, (pager.apart_pages() + budget / LEAST_ROOM).saturating_sub(budget));
         let pages = if pager.memory.managed { pager.disk.ahead.latest_window() } else { 0 };
         reclaim(pager, pages);
     }
