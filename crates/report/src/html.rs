@@ -357,7 +357,7 @@ fn contents_table(contents: &Contents) -> ContentsTable {
             grouped(all.pages),
             contents.objects.len(),
             contents.codec_times.map_or(String::new(), |times| format!(
-                ". Codecs took {times} (medians, pages of files left out)"
+                ". Codecs: {times} (medians, pages of files left out)"
             ))
         ),
         objects: objects.chain([row("all".to_owned(), &all)]).collect(),
