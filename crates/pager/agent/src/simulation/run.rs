@@ -106,7 +106,7 @@ impl Setting {
         let room = *one_of(random, &[24, 40, 64, 100, 160]);
         let own = 64 + 32;
         // Compressed memory comes on top, as much as the room or a part of it.
-        let pool_pages = if pool_part > 0 { room / pool_part } else { 0 };
+        let pool_pages = usize::checked_div(room, pool_part).unwrap_or_default();
         // Shared memory takes from the room, so that compressed memory may have to give way.
         let shared_pages = if pool_pages > 0 && shared & 1 == 1 { (shared >> 32) as usize % room } else { 0 };
         let shared = ((shared >> 8) % LATEST_SHARED_NS, shared_pages);
