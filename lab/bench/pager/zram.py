@@ -5,8 +5,8 @@ import pathlib
 import subprocess
 
 CONTROL = pathlib.Path("/sys/class/zram-control")
-# What a device may hold for each byte of memory that it should take, if nothing else is said. It has
-# no `mem_limit`: where that is hit before the device is full, the kernel's writes fail
+# What a device may hold for each byte of memory that it should take, if nothing else is said. There
+# is no `mem_limit`: where that is hit before the device is full, the kernel's writes fail
 # ("Write-error on swap-device"), the pages stay, and it tries them again instead of the disk.
 RATIO = 2
 # Before all other swap areas, so that a run's file gets only what does not fit.
