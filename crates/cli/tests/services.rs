@@ -290,6 +290,7 @@ fn a_cgroup_has_the_pages_that_the_kernel_charges_to_it() {
     let advice = advise.output();
     let document = text(&advice.stdout);
     assert!(advice.status.success(), "{}", text(&advice.stderr));
+    assert!(text(&advice.stderr).contains("note: files that are read and not mapped are not in these sizes"));
     if let Some(Err(error)) = keeps_to("advise-live.json", &document, tempfile::tempdir().unwrap().path()) {
         panic!("{error}: {document}");
     }
