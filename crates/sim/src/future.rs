@@ -69,3 +69,27 @@ impl Future {
         &self.next_uses[chunk.first_record as usize..][..chunk.references.len()]
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Cursor;
+    use sweephand_trace::{EndTotals, Metadata, Writer};
+
+    /// A page's own drop ends a run of it; that of another page does not.
+    #[test]
+    fn a_run_ends_where_contents_are_dropped() {
+        let mut writer = Writer::new(Cursor::new(Vec::new()), Metadata::default()).unwrap();
+        writer.reference(2, false).unwrap();
+        writer.reference(1, false).unwrap();
+        writer.unmap(2, 1).unwrap();
+        writer.reference(1, false).unwrap();
+        writer.unmap(1, 1).unwrap();
+        for page in [1, 1, 2, 1] {
+            writer.reference(page, false).unwrap();
+        }
+        let trace = writer.finish(EndTotals::default()).unwrap().0.into_inner();
+        let future = Future::of(&Trace::from_bytes(trace).unwrap()).unwrap().unwrap();
+        assert_eq!(future.next_uses, [NEVER, NEVER, NEVER, 6, 6, NEVER, NEVER]);
+    }
+}

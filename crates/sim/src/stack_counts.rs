@@ -81,3 +81,21 @@ fn count(counts: &mut Vec<u64>, index: usize, change: u64) {
     }
     counts[index] = counts[index].wrapping_add(change);
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A page comes back at distance 3, and memories of 2 pages and more have a frame that is free
+    /// since something was unmapped: that of 2 pages fills it, and that of 3 has no fault.
+    #[test]
+    fn a_fault_may_find_a_frame_that_has_become_free() {
+        let mut counts = StackCounts::default();
+        counts.count(None, 1);
+        counts.count(None, 2);
+        counts.count(Some(3), 2);
+        let faults = |outcome: &Outcome| (outcome.faults, outcome.warmup_faults, outcome.evictions);
+        let outcomes = counts.outcomes(&[1, 2, 3]);
+        assert_eq!(outcomes.iter().map(faults).collect::<Vec<_>>(), [(3, 1, 2), (3, 3, 0), (2, 2, 0)]);
+    }
+}
