@@ -313,7 +313,10 @@ fn services_that_cannot_be_watched_are_told_in_a_line() {
         ("watch --cgroup /no/such/cgroup", "--cgroup /no/such/cgroup: there is no such cgroup"),
         ("watch --cgroup /tmp", "--cgroup /tmp: it is no cgroup: it has no file cgroup.procs"),
         ("watch --unit no-such-unit", "--unit no-such-unit: no cgroup below"),
-        ("watch --container 0123", "--container 0123: write at least 12 hex digits of its id"),
+        (
+            "watch --container 0123",
+            "--container 0123: no container has this name; of an id, write at least 12 hex digits",
+        ),
         ("watch --container 0123456789ab", "--container 0123456789ab: no cgroup below"),
         ("watch --tree 4194305", "process 4194305: there is none"),
         ("watch --tree 1 --no-contents -o /tmp/none.swt", "--no-contents has no effect"),

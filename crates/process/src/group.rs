@@ -5,13 +5,15 @@
 //!   --tree PID          the process, its children, theirs, ...; also when a parent ends
 //!   --cgroup PATH       a directory, or a path below a mount of cgroups, as /proc/PID/cgroup has it
 //!   --unit NAME         the cgroup that systemd has called NAME or NAME.service
-//!   --container ID      the cgroup whose name has the id, as docker-ID.scope or kubepods/.../ID
+//!   --container NAME    the cgroup whose name has the id, as docker-ID.scope or kubepods/.../ID;
+//!                       or the name that its engine has given it, or pod and container
 //! ```
 //!
 //! A cgroup has the processes of the cgroups below it, too. Mounts of cgroups are searched in this
 //! order, and the first that has what is looked for counts: that with the memory controller, that
 //! of version 2, that of systemd, the others. Cgroups of version 1 and 2 list processes alike.
 
+use crate::container_names::{LEAST_ID_DIGITS, meant_by};
 use crate::family::{children, started};
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,8 +22,6 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use std::{fs, io};
 
-/// A container is named by this many hex digits of its id at least.
-const LEAST_ID_DIGITS: usize = 12;
 /// Cgroups are looked for at most this many levels below a mount.
 const MOST_LEVELS: usize = 32;
 
@@ -34,7 +34,7 @@ pub enum Named {
     Cgroup(PathBuf),
     /// A systemd unit. Without an ending it is a service.
     Unit(String),
-    /// A container: its id, or the first digits of it.
+    /// A container: its name, its id, or the first digits of that; or a pod.
     Container(String),
 }
 
@@ -54,12 +54,16 @@ pub enum GroupError {
     /// There is no unit with this name that runs.
     #[error("--unit {0}: no cgroup below {1} has this name: is the unit running?")]
     NoUnit(String, String),
-    /// There is no container with this id that runs.
-    #[error("--container {0}: no cgroup below {1} has this id in its name: is the container running?")]
+    /// There is no container with this id or name that runs.
+    #[error(
+        "--container {0}: no cgroup below {1} is that of a container with this id or name: is it running?"
+    )]
     NoContainer(String, String),
-    /// The id of a container is too short, or is none.
-    #[error("--container {0}: write at least {LEAST_ID_DIGITS} hex digits of its id")]
-    NoId(String),
+    /// No engine knows the name, and it is no id.
+    #[error(
+        "--container {0}: no container has this name; of an id, write at least {LEAST_ID_DIGITS} hex digits"
+    )]
+    NoName(String),
     /// More than one has this name.
     #[error("{}: it may be any of {}", .0, .1.join(", "))]
     Ambiguous(String, Vec<String>),
@@ -168,7 +172,7 @@ impl Group {
             }
             Named::Cgroup(path) => Kind::Cgroup(cgroup(path, mounts)?),
             Named::Unit(name) => Kind::Cgroup(unit(name, mounts)?),
-            Named::Container(id) => Kind::Cgroup(container(id, mounts)?),
+            Named::Container(name) => Kind::Cgroup(container(name, mounts, Path::new("/"))?),
         };
         let mut group = Self { kind };
         match (group.members()?.is_empty(), &group.kind) {
@@ -289,24 +293,14 @@ fn unit(name: &str, mounts: &Mounts) -> Result<PathBuf, GroupError> {
     only(format!("--unit {name}"), found, GroupError::NoUnit(name.to_string(), mounts.listed()))
 }
 
-/// The cgroup of a container.
-fn container(id: &str, mounts: &Mounts) -> Result<PathBuf, GroupError> {
-    let wanted = id.to_ascii_lowercase();
-    if wanted.len() < LEAST_ID_DIGITS || !wanted.bytes().all(|digit| digit.is_ascii_hexdigit()) {
-        return Err(GroupError::NoId(id.to_string()));
+/// The cgroup of a container, or of a pod. The engines' files are below `root`.
+fn container(name: &str, mounts: &Mounts, root: &Path) -> Result<PathBuf, GroupError> {
+    let meant = meant_by(name, root);
+    if meant.is_empty() {
+        return Err(GroupError::NoName(name.to_string()));
     }
-    let found = mounts.search(|name| id_in(name).is_some_and(|found| found.starts_with(&wanted)));
-    only(format!("--container {id}"), found, GroupError::NoContainer(id.to_string(), mounts.listed()))
-}
-
-/// The id of a container in the name of its cgroup: `ID`, `docker-ID.scope`, `libpod-ID.scope`,
-/// `cri-containerd-ID.scope`. The process that supervises a container has a cgroup with its id,
-/// too: `libpod-conmon-ID.scope`.
-fn id_in(name: &str) -> Option<&str> {
-    let name = name.strip_suffix(".scope").unwrap_or(name);
-    let (before, id) = name.rsplit_once(['-', ':']).unwrap_or(("", name));
-    let is_id = id.len() >= LEAST_ID_DIGITS && id.bytes().all(|digit| digit.is_ascii_hexdigit());
-    (is_id && !before.ends_with("conmon")).then_some(id)
+    let found = mounts.search(|cgroup| meant.iter().any(|meant| meant.is_cgroup(cgroup)));
+    only(format!("--container {name}"), found, GroupError::NoContainer(name.to_string(), mounts.listed()))
 }
 
 #[cfg(test)]
@@ -440,15 +434,42 @@ mod tests {
             assert_eq!((members(id), members(&id[..12])), (Ok(vec![process]), Ok(vec![process])));
         }
         assert_eq!(members("AAAAAAAAAAA1"), Ok(vec![11]));
-        let short = "--container ddddddddddd: write at least 12 hex digits of its id";
+        let short =
+            "--container ddddddddddd: no container has this name; of an id, write at least 12 hex digits";
         assert_eq!(members("ddddddddddd"), Err(short.to_string()));
-        assert!(members("my-container").unwrap_err().contains("write at least 12 hex digits"));
-        assert!(members("eeeeeeeeeeee").unwrap_err().contains("is the container running?"));
+        assert!(members("eeeeeeeeeeee").unwrap_err().contains("is it running?"));
         let alike = Tree::of(&[("docker/abcdefabcdef01", "1"), ("docker/abcdefabcdef02", "2")]);
         let said = alike.members(Named::Container("abcdefabcdef".to_string())).unwrap_err();
         let both = "--container abcdefabcdef: it may be any of MOUNT/docker/abcdefabcdef01, \
                     MOUNT/docker/abcdefabcdef02";
         assert_eq!(said, both);
+    }
+
+    /// Two pods of one name, of which one runs, with two containers.
+    #[test]
+    fn a_container_and_a_pod_are_found_by_name() {
+        let [main, side] = ["c1", "c2"].map(|first| format!("{first:0<64}"));
+        let pod = "kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod0f1e_22.slice";
+        let paths = [&main, &side].map(|id| format!("{pod}/cri-containerd-{id}.scope"));
+        let tree = Tree::of(&[(&paths[0], "21"), (&paths[1], "22"), ("system.slice/other", "23")]);
+        let root = tempfile::tempdir().unwrap();
+        for (container, id) in [("main", &main), ("side", &side)] {
+            let file = root.path().join(format!("var/log/containers/shop_prod_{container}-{id}.log"));
+            fs::create_dir_all(file.parent().unwrap()).unwrap();
+            fs::write(file, "").unwrap();
+        }
+        for pod in ["prod_shop_0f1e-22", "prod_shop_aaaa-11"] {
+            fs::create_dir_all(root.path().join("var/log/pods").join(pod)).unwrap();
+        }
+        let found = |name: &str| {
+            let found = container(name, &tree.mounts(), root.path());
+            found.map(|path| path.strip_prefix(tree.0.path()).unwrap().display().to_string())
+        };
+        assert_eq!(found("shop/side").unwrap(), paths[1]);
+        assert_eq!(found("prod/shop/main").unwrap(), paths[0]);
+        assert_eq!(found("shop").unwrap(), pod);
+        assert_eq!(tree.members(cgroup_named(pod)), Ok(vec![21, 22]));
+        assert!(matches!(found("main"), Err(GroupError::NoName(_))));
     }
 
     #[test]

@@ -15,6 +15,7 @@
 
 pub mod accessed;
 pub mod cgroup;
+mod container_names;
 pub mod family;
 pub mod group;
 pub mod maps;
