@@ -102,7 +102,7 @@ impl<P: Registered> Machine<P> {
     }
 
     /// Runs a whole string, with the next use of each page for offline policies.
-    pub fn run(mut self, references: &[u32]) -> Result<Vec<Step>, Violation> {
+    pub fn run(&mut self, references: &[u32]) -> Result<Vec<Step>, Violation> {
         let next_uses = next_uses(references);
         references
             .iter()
