@@ -27,7 +27,7 @@ use std::fmt;
 use sweephand_policy::registry::Spec;
 use sweephand_results::{Table, TracePages, bytes, seconds as shown_seconds};
 use sweephand_sim::{Cell, Outcome, Resident, Split, Sweep, TierCounts, TierKind, TierSpec, TiersError};
-use sweephand_time::{Device, Paging, TierCosts, TimeModel};
+use sweephand_time::{Device, POOL_DEVICE, Paging, TierCosts, TimeModel};
 use sweephand_trace::Interrupt;
 
 /// A pool pays if the program is this many times as fast with it.
@@ -36,8 +36,6 @@ pub const PAYS: f64 = 1.05;
 const EQUAL: f64 = 1.01;
 /// If more pages than these do not compress, no pool is advised.
 pub const MOST_INCOMPRESSIBLE_PERCENT: f64 = 95.0;
-/// What compresses pages: the built-in device.
-const COMPRESSES: &str = "zram";
 /// Sizes that are simulated, in each doubling. The size of all pages is one of them.
 const STEPS: i32 = 8;
 /// The least part of memory that is resident. Below a half, each fourth size is tried.
@@ -112,7 +110,7 @@ impl Compression {
         let trace = model.paged();
         let metadata = &trace.header().metadata;
         let contents = metadata.contents.as_ref();
-        let compresses = Device::named(COMPRESSES).expect("it is built in");
+        let compresses = Device::named(POOL_DEVICE).expect("it is built in");
         let spec = TierSpec::of(KINDS[0]);
         let own = spec.codec_time(contents);
         let costs = TierCosts::of(&compresses, model.device(), metadata.page_size, own);

@@ -11,11 +11,9 @@ use sweephand_output::Output;
 use sweephand_policy::registry::Spec;
 use sweephand_results::{TiersReport, TiersRow, TracePages};
 use sweephand_sim::{Cell, MemorySize, Split, Sweep, SweepError, TierSpec, TierSpecError};
-use sweephand_time::{Device, TierCosts};
+use sweephand_time::{Device, POOL_DEVICE, TierCosts};
 use sweephand_trace::{Interrupt, Trace};
 
-/// The built-in device that compresses pages.
-const COMPRESSES: &str = "zram";
 /// Splits unless others are asked for: no pool, and the pools of the paper on compressed caching,
 /// 10, 23, 37 and 50 % of memory (Wilson, Kaplan, Smaragdakis, USENIX 1999).
 const DEFAULT_RESIDENT_PERCENTS: [f64; 5] = [100.0, 90.0, 77.0, 63.0, 50.0];
@@ -163,7 +161,7 @@ fn devices(args: &Args) -> anyhow::Result<Option<Devices>> {
     if disk.synchronous {
         bail!("--device: {} compresses pages, as the pool does; name the disk behind the pool", disk.name);
     }
-    let pool = Device::named(args.pool_device.as_deref().unwrap_or(COMPRESSES));
+    let pool = Device::named(args.pool_device.as_deref().unwrap_or(POOL_DEVICE));
     let pool = pool.map_err(|error| anyhow::Error::from(error).context("--pool-device"))?;
     if !pool.synchronous {
         bail!("--pool-device: {} is a disk; measure a folder on zram with sweephand devices", pool.name);

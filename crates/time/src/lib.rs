@@ -22,4 +22,4 @@ pub use calibrate::{CalibrationError, calibrate};
 pub use device::{BUILT_IN, Device, DeviceError, Figures, MEASURED, Measurement, measured_path};
 pub use model::{ASSUMED_INSTRUCTIONS_PER_SECOND, ModelError, Prediction, TimeModel};
 pub use paging::Paging;
-pub use tiers::TierCosts;
+pub use tiers::{POOL_DEVICE, TierCosts};

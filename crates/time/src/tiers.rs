@@ -21,6 +21,8 @@ use crate::{Device, Paging};
 use sweephand_sim::{Codec, Outcome, SplitCosts, TierCounts};
 use sweephand_trace::contents::{CodecTime, CodecTimes};
 
+/// The built-in device that compresses pages: what compression costs if no other is named.
+pub const POOL_DEVICE: &str = "zram";
 /// What latencies of devices are of.
 const REQUEST_BYTES: u64 = 4096;
 
