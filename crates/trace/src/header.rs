@@ -297,3 +297,23 @@ impl Default for Metadata {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reduced_trace_says_how_it_was_made() {
+        let of = |window, epochs| Metadata { window, epochs, ..Metadata::default() }.reduction();
+        let epochs = |ordered| Some(Epochs { epochs: 7, ordered, ..Epochs::default() });
+        assert_eq!([of(0, None), of(1, None)], [None, None]);
+        for (reduction, begins) in [
+            (of(16, None), "is reduced with a window of 16: counts are exact"),
+            (of(0, epochs(true)), "was recorded live, with a window of up to"),
+            (of(0, epochs(false)), "is of 7 epochs: counts are estimates"),
+        ] {
+            let reduction = reduction.unwrap();
+            assert!(reduction.starts_with(begins), "{reduction}");
+        }
+    }
+}

@@ -132,4 +132,10 @@ mod tests {
         let request = parse(b"128166372003061629,usr,0,Read,7014609920,24576,41286").unwrap();
         assert_eq!(request.time.unwrap().milliseconds, time.milliseconds);
     }
+
+    #[test]
+    fn a_disk_is_named_by_host_and_number() {
+        let request = parse(b"128166372003061629,usr, 0,Read,7014609920,24576,41286").unwrap();
+        assert!(matches!(request.disk, Disk::Name(b"usr, 0")));
+    }
 }
