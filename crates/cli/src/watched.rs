@@ -21,8 +21,8 @@ pub(crate) struct Watched {
     /// The processes of a systemd unit
     #[arg(long, value_name = "NAME")]
     unit: Option<String>,
-    /// The processes of a container of Docker, Podman, containerd or Kubernetes: its name, its id, or
-    /// the first 12 hex digits of it; or a pod, or POD/CONTAINER
+    /// The processes of a container of Docker, Podman, containerd or Kubernetes: its name, its id,
+    /// or the first 12 hex digits of it; or a pod, or POD/CONTAINER
     #[arg(long, value_name = "NAME")]
     container: Option<String>,
 }
