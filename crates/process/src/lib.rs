@@ -6,6 +6,7 @@
 //! | `space` | an address space: the entries of its pages, advice about them |
 //! | `maps` | the mappings of a process, with their names |
 //! | `group` | the processes of a service: a tree of them, a cgroup, a systemd unit, a container |
+//! | `container_names` | the ids of containers by name, from the files of their engines |
 //! | `family` | a process and those that it has started: threads, memory, faults, user time |
 //! | `shared_memory` | shared memory of processes, with what none of them has mapped |
 //! | `cgroup` | a memory cgroup around processes: its limit, and what the kernel counts in it |
