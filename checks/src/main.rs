@@ -26,9 +26,9 @@ const QUICK: [(&str, &str); 5] = [
     ("crates/pager/agent", "sweephand-agent"),
 ];
 /// Tests of these crates that it leaves out: `real_traces` and `tools` need other programs or the
-/// traces of others, `tasks` is also a test of the command that needs root, and `agreement`
-/// simulates for minutes if it is not optimised.
-const LEFT_OUT: [&str; 4] = ["agreement", "real_traces", "tasks", "tools"];
+/// traces of others, `tasks` is also a test of the command that needs root, and `agreement` and
+/// `tiers` simulate for minutes if they are not optimised.
+const LEFT_OUT: [&str; 5] = ["agreement", "real_traces", "tasks", "tiers", "tools"];
 /// Tests by name that it leaves out: they damage a trace at every place, which takes minutes, too.
 const SKIPPED: &str = "damage::";
 /// Seeds of the agent's simulation in `cargo quick`.

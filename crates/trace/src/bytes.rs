@@ -77,8 +77,9 @@ impl<'a> ByteStream<'a> {
     /// The members of a source, of whose first one the beginning has been read.
     pub(crate) fn of(head: Vec<u8>, source: Box<dyn Source + 'a>, intake: Rc<RefCell<Intake>>) -> Self {
         let end = head.len();
-        let mut buffer = head;
-        buffer.resize(BUFFER.max(end), 0);
+        // Zeroed memory from the allocator: filling a vector is slow where it is not optimised.
+        let mut buffer = vec![0; BUFFER.max(end)];
+        buffer[..end].copy_from_slice(&head);
         Self {
             source,
             buffer,
