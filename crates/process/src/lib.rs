@@ -3,6 +3,7 @@
 //! | module | what it holds |
 //! |---|---|
 //! | `accessed` | which pages the processor has used: accessed bits, by a BPF program |
+//! | `file_uses` | which pages of files processes read and write: BPF programs in the kernel |
 //! | `space` | an address space: the entries of its pages, advice about them |
 //! | `maps` | the mappings of a process, with their names |
 //! | `group` | the processes of a service: a tree of them, a cgroup, a systemd unit, a container |
@@ -18,6 +19,7 @@ pub mod accessed;
 pub mod cgroup;
 mod container_names;
 pub mod family;
+pub mod file_uses;
 pub mod group;
 pub mod maps;
 pub mod shared_memory;

@@ -24,7 +24,7 @@ const HEADER_WORDS: usize = 3;
 const MEMBER_WORDS: usize = 3;
 
 /// All types of a kernel.
-pub(super) struct Btf<'a> {
+pub(crate) struct Btf<'a> {
     words: &'a [[u8; 4]],
     strings: &'a [u8],
     /// For each type, where it begins among the words. Type 0 is `void`.
@@ -36,7 +36,7 @@ const NOWHERE: u32 = u32::MAX;
 
 impl<'a> Btf<'a> {
     /// Reads what `/sys/kernel/btf/vmlinux` contains. `None` if it is not that.
-    pub(super) fn parse(bytes: &'a [u8]) -> Option<Self> {
+    pub(crate) fn parse(bytes: &'a [u8]) -> Option<Self> {
         let word = |at: usize| Some(u32::from_le_bytes(*bytes.get(at..)?.first_chunk()?));
         if u16::from_le_bytes(*bytes.first_chunk()?) != MAGIC {
             return None;
@@ -81,19 +81,30 @@ impl<'a> Btf<'a> {
     }
 
     /// The byte at which a structure has a member, which may be in a part of it without a name.
-    pub(super) fn offset(&self, structure: &str, member: &str) -> Option<usize> {
-        let is_it = |&at: &usize| {
-            self.kind(at).is_some_and(|(kind, _)| kind == STRUCT)
-                && self.word(at).is_some_and(|name| self.name(name) == structure.as_bytes())
-        };
-        let mut starts = self.starts[1..].iter().map(|&at| at as usize);
-        self.member(starts.find(is_it)?, member)
+    pub(crate) fn offset(&self, structure: &str, member: &str) -> Option<usize> {
+        let number = self.structure(structure)?;
+        self.member(self.starts[number as usize] as usize, member)
     }
 
     /// The number of a function, by which a BPF program calls it.
-    pub(super) fn function(&self, name: &str) -> Option<u32> {
+    pub(crate) fn function(&self, name: &str) -> Option<u32> {
+        self.number(FUNC, name)
+    }
+
+    /// The number of a structure.
+    pub(crate) fn structure(&self, name: &str) -> Option<u32> {
+        self.number(STRUCT, name)
+    }
+
+    /// The bytes of a structure.
+    pub(crate) fn size(&self, structure: &str) -> Option<usize> {
+        let number = self.structure(structure)?;
+        self.word(self.starts[number as usize] as usize + 2).map(|bytes| bytes as usize)
+    }
+
+    fn number(&self, wanted: u32, name: &str) -> Option<u32> {
         let is_it = |&at: &u32| {
-            self.kind(at as usize).is_some_and(|(kind, _)| kind == FUNC)
+            self.kind(at as usize).is_some_and(|(kind, _)| kind == wanted)
                 && self.word(at as usize).is_some_and(|text| self.name(text) == name.as_bytes())
         };
         // Type 0 begins nowhere.
@@ -158,6 +169,7 @@ mod tests {
         assert_eq!(offsets, [Some(0), Some(8), Some(16), None]);
         assert_eq!(btf.offset("two", "a"), None);
         assert_eq!([btf.function("do"), btf.function("one")], [Some(5), None]);
+        assert_eq!((btf.structure("one"), btf.size("one"), btf.size("do")), (Some(3), Some(24), None));
     }
 
     #[test]

@@ -2,16 +2,13 @@
 //! machine's memory (its direct map). An entry of a page table names memory by its physical
 //! address, and a BPF program reads by the kernel's addresses.
 
-use super::btf::Btf;
 use super::no_bits::NoBits;
 use super::program::{Peek, Program, peek};
 use super::scratch::ScratchMemory;
-use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
-use std::ffi::c_void;
+use super::types::{Types, member_offset};
 use std::fs::{self, File};
-use std::io::{self, Read};
+use std::io::Read;
 use std::os::unix::fs::FileExt;
-use std::{ptr, slice};
 use sweephand_pager_interface::memory::PAGE_BYTES;
 
 /// The direct map begins at a multiple of this, whichever place the kernel has chosen for it.
@@ -44,8 +41,8 @@ pub(super) struct TaskFunctions {
 impl TaskFunctions {
     /// Finds them out.
     pub(super) fn find() -> Result<Self, NoBits> {
-        let types = Types::open().map_err(|error| NoBits::Types(error.to_string()))?;
-        let btf = Btf::parse(types.bytes()).ok_or_else(|| NoBits::Types("is not BTF".to_string()))?;
+        let types = Types::open()?;
+        let btf = types.btf()?;
         let number = |name: &str| btf.function(name).ok_or_else(|| NoBits::Types(format!("has no {name}")));
         Ok(Self { find: number("bpf_task_from_vpid")?, release: number("bpf_task_release")? })
     }
@@ -57,14 +54,11 @@ impl Layout {
         if !cfg!(target_arch = "x86_64") {
             return Err(NoBits::Layout("page tables are read on x86-64 only"));
         }
-        let types = Types::open().map_err(|error| NoBits::Types(error.to_string()))?;
-        let btf = Btf::parse(types.bytes()).ok_or_else(|| NoBits::Types("is not BTF".to_string()))?;
-        let offset = |structure: &str, member: &str| {
-            let missing = || NoBits::Types(format!("has no {structure}.{member}"));
-            btf.offset(structure, member).ok_or_else(missing)
-        };
+        let types = Types::open()?;
+        let btf = types.btf()?;
+        let offset = |structure: &str, member: &str| member_offset(&btf, structure, member);
         let (mm, pgd) = (offset("task_struct", "mm")?, offset("mm_struct", "pgd")?);
-        let reader = Reader(Program::load(&peek()).map_err(NoBits::Program)?);
+        let reader = Reader::load()?;
         let missing = NoBits::Layout("this process's page table is not where it should be");
         let top = reader
             .task()
@@ -90,60 +84,26 @@ impl Layout {
     }
 }
 
-/// The kernel's description of its types.
-enum Types {
-    /// As the kernel has it in memory, some megabytes.
-    Mapped { start: *mut c_void, bytes: usize },
-    /// A copy. Kernels before 6.16 do not map it.
-    Read(Vec<u8>),
-}
-
-impl Types {
-    fn open() -> io::Result<Self> {
-        let file = File::open("/sys/kernel/btf/vmlinux")?;
-        let bytes = file.metadata()?.len() as usize;
-        // SAFETY: a new mapping, which is only read.
-        let mapped = unsafe { mmap(ptr::null_mut(), bytes, ProtFlags::READ, MapFlags::PRIVATE, &file, 0) };
-        match mapped {
-            Ok(start) => Ok(Self::Mapped { start, bytes }),
-            Err(_) => {
-                let mut copy = Vec::with_capacity(bytes);
-                (&file).read_to_end(&mut copy)?;
-                Ok(Self::Read(copy))
-            }
-        }
-    }
-
-    fn bytes(&self) -> &[u8] {
-        match self {
-            // SAFETY: this is mapped until it is dropped, and the kernel does not change it.
-            Self::Mapped { start, bytes } => unsafe { slice::from_raw_parts(start.cast(), *bytes) },
-            Self::Read(bytes) => bytes,
-        }
-    }
-}
-
-impl Drop for Types {
-    fn drop(&mut self) {
-        if let Self::Mapped { start, bytes } = *self {
-            // SAFETY: nothing refers to it any more.
-            let _ = unsafe { munmap(start, bytes) };
-        }
-    }
-}
-
 /// Reads kernel memory.
-struct Reader(Program);
+#[derive(Debug)]
+pub(crate) struct Reader(Program);
 
 impl Reader {
-    fn task(&self) -> Option<u64> {
+    /// Loads the program.
+    pub(crate) fn load() -> Result<Self, NoBits> {
+        Program::load(&peek()).map(Self).map_err(NoBits::Program)
+    }
+
+    /// The calling thread's `task_struct`.
+    pub(crate) fn task(&self) -> Option<u64> {
         let mut peek = Peek::default();
         // There is nothing at address 0, but the thread is known.
         let _ = self.0.run(&mut peek);
         (peek.task != 0).then_some(peek.task)
     }
 
-    fn words(&self, address: u64) -> Option<[u64; 8]> {
+    /// Eight words from an address on. `None`: they cannot be read.
+    pub(crate) fn words(&self, address: u64) -> Option<[u64; 8]> {
         let mut peek = Peek { address, ..Peek::default() };
         self.0.run(&mut peek).ok()?;
         Some(peek.words)
@@ -175,7 +135,7 @@ impl Reader {
 }
 
 /// The physical address of a page of this process.
-fn physical_address(address: usize) -> Option<u64> {
+pub(crate) fn physical_address(address: usize) -> Option<u64> {
     const PRESENT: u64 = 1 << 63;
     const FRAME: u64 = (1 << 55) - 1;
     let mut entry = [0; 8];

@@ -50,24 +50,25 @@
 //! | `table_bits` | the program for watching: whole tables of any process |
 //! | `walk` | their instructions |
 //! | `layout` | where page tables are |
-//! | `btf` | the kernel's description of its types |
-//! | `program` | BPF programs: assembling, loading, running |
+//! | `btf`, `types` | the kernel's description of its types |
+//! | `program` | BPF programs: assembling, loading, running, attaching |
 //! | `one_processor` | keeps a thread where the kernel clears the bits that it asks for |
 //! | `scratch` | memory of this process to try things on |
 //! | `no_bits` | why there are no accessed bits |
 
-mod btf;
-mod layout;
+pub(crate) mod btf;
+pub(crate) mod layout;
 mod no_bits;
 mod one_processor;
 mod own_bits;
 mod process_bits;
-mod program;
+pub(crate) mod program;
 mod scratch;
 mod server;
 mod table_bits;
 #[cfg(test)]
 mod tests;
+pub(crate) mod types;
 mod walk;
 
 pub use no_bits::NoBits;

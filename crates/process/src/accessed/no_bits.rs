@@ -11,6 +11,9 @@ pub enum NoBits {
     /// A BPF program.
     #[error("BPF program: {0}")]
     Program(io::Error),
+    /// A BPF program that runs at a tracepoint.
+    #[error("BPF program at the tracepoint {0}: {1}")]
+    Attached(String, io::Error),
     /// Page tables are not where they are expected.
     #[error("{0}")]
     Layout(&'static str),
