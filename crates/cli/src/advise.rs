@@ -170,11 +170,6 @@ fn advise_on_watched(args: &Args, out: &mut Output) -> anyhow::Result<()> {
             writeln!(out)?;
         }
     }
-    if args.watched.service().is_some() {
-        eprint_line!(
-            "sweephand: note: files that are read and not mapped are not in these sizes; a limit needs room for them, too"
-        );
-    }
     Ok(())
 }
 

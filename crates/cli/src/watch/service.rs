@@ -23,6 +23,13 @@ use sweephand_watch::{
 /// Processes in the summary: those with the most pages in memory.
 const PROCESSES: usize = 10;
 
+/// Says what is not seen.
+fn tell_of_missing(watching: &ServiceWatching) {
+    if let Some(reason) = watching.files_missing() {
+        eprint_line!("sweephand: note: files that are read and not mapped are not seen: {reason}");
+    }
+}
+
 /// The option that names the service, as it was written.
 fn label(named: &Named) -> String {
     match named {
@@ -91,6 +98,7 @@ pub(super) fn watch(named: &Named, orders: &Orders, home: &Home, signals: &Owned
     }
     let how = orders.how;
     let mut watching = ServiceWatching::of(named, how)?;
+    tell_of_missing(&watching);
     let (mut keeper, mut trace) = (None, None);
     if let Some(path) = &orders.output {
         let (started, pipe) = Keeper::start(home, path, &[])?;
@@ -150,6 +158,7 @@ pub(crate) fn observe_service(
     }
     let signals = Signals::catch().context("signals cannot be caught")?.into_pipe()?;
     let mut watching = ServiceWatching::of(named, how)?;
+    tell_of_missing(&watching);
     let mut line = Line(progress::line());
     let end = follow(&mut watching, Some(duration), &signals, &mut None, &mut line)?;
     line.0.finish_and_clear();
@@ -169,6 +178,10 @@ struct Rows {
     members: Vec<(MemberLook, String)>,
     /// Pages that are charged to other cgroups, in the same epoch.
     elsewhere_pages: u64,
+    /// The used pages of the epoch that had the most.
+    most: Pages,
+    /// Uses of files that are missing, in blocks.
+    lost_file_blocks: u64,
 }
 
 impl ShowService for Rows {
@@ -189,8 +202,12 @@ impl ShowService for Rows {
             let name = |of: &MemberLook| names.of(of.process).to_string();
             self.members = look.members.iter().map(|member| (*member, name(member))).collect();
         }
+        if look.used.all() > self.most.all() {
+            self.most = look.used;
+        }
+        self.lost_file_blocks += look.lost_file_blocks;
         let mut out = io::stdout().lock();
-        let mut row = |cells: [&str; 10]| {
+        let mut row = |cells: [&str; 11]| {
             let [first, rest @ ..] = cells;
             let rest: String = rest.iter().map(|cell| format!(" {cell:>9}")).collect();
             writeln!(out, "{first:>8}{rest}")
@@ -203,6 +220,7 @@ impl ShowService for Rows {
                 "anonymous",
                 "shared",
                 "file",
+                "cached",
                 "used",
                 "1 min",
                 "unknown",
@@ -217,6 +235,7 @@ impl ShowService for Rows {
             &size(look.resident.anonymous),
             &size(look.resident.shared),
             &size(look.resident.file),
+            &look.cached_pages.map_or("?".to_string(), size),
             &size(look.used.all()),
             &size(history.working_set(Duration::from_secs(60))),
             &size(look.unknown_pages),
@@ -227,10 +246,37 @@ impl ShowService for Rows {
 }
 
 impl Rows {
+    /// What the memory is that was used in the epoch with the most.
+    fn split(&self, out: &mut impl Write) -> io::Result<()> {
+        if self.most.all() == 0 {
+            return Ok(());
+        }
+        let mut table = Table::new(["in the epoch with the most", "used", "share"]);
+        for (kind, pages) in [
+            ("anonymous memory", self.most.anonymous),
+            ("shared memory", self.most.shared),
+            ("mapped files", self.most.file),
+            ("cached files, read or written", self.most.cached),
+        ] {
+            let share = pages as f64 / self.most.all() as f64;
+            table.row([kind.to_string(), size(pages), format!("{:.0} %", 100.0 * share)]);
+        }
+        writeln!(out, "{table}")?;
+        if self.lost_file_blocks > 0 {
+            eprint_line!(
+                "sweephand: note: uses of files in {} blocks of 256 KiB are missing, because there was no room to \
+                 note them; --every with a shorter time helps",
+                grouped(self.lost_file_blocks)
+            );
+        }
+        Ok(())
+    }
+
     /// What the whole watch comes to.
     fn summary(&mut self, watching: &ServiceWatching, words: &str) -> io::Result<()> {
         let mut out = io::stdout().lock();
         epochs_in_all(&mut out, watching.history(), words)?;
+        self.split(&mut out)?;
         if self.members.is_empty() {
             return Ok(());
         }

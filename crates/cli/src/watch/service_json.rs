@@ -35,6 +35,7 @@ impl ShowService for Lines {
             "page_bytes": PAGE_BYTES,
             "every_ns": ns(self.how.every),
             "overhead": self.how.overhead,
+            "files_missing": watching.files_missing(),
             "processes": watching.members().map(process).collect::<Vec<_>>(),
         }))
     }
@@ -54,6 +55,8 @@ impl ShowService for Lines {
                 "accessed_pages": member.accessed_pages,
             })
         });
+        let mut used = by_kind(look.used);
+        used["cached"] = look.used.cached.into();
         print(&json!({
             "event": "epoch",
             "epoch": epoch.number,
@@ -65,8 +68,10 @@ impl ShowService for Lines {
             "resident": by_kind(look.resident),
             "charged_elsewhere": look.charged_elsewhere.map(by_kind),
             "unmapped_shared_pages": look.unmapped_shared_pages,
+            "cached_pages": look.cached_pages,
             "used_pages": look.used.all(),
-            "used": by_kind(look.used),
+            "used": used,
+            "lost_file_blocks": look.lost_file_blocks,
             "first_used_pages": epoch.first_used_pages,
             "dirty_pages": look.dirty_pages,
             "unknown_pages": look.unknown_pages,

@@ -22,12 +22,15 @@ pub struct Pages {
     pub file: u64,
     /// Huge pages of hugetlbfs, in small pages.
     pub hugetlb: u64,
+    /// Of pages that were used: files that were read or written, and not used where they are
+    /// mapped.
+    pub cached: u64,
 }
 
 impl Pages {
     /// All of them.
     pub fn all(self) -> u64 {
-        self.anonymous + self.shared + self.file + self.hugetlb
+        self.anonymous + self.shared + self.file + self.hugetlb + self.cached
     }
 }
 
@@ -37,6 +40,7 @@ impl AddAssign for Pages {
         self.shared += other.shared;
         self.file += other.file;
         self.hugetlb += other.hugetlb;
+        self.cached += other.cached;
     }
 }
 
@@ -213,14 +217,15 @@ impl Block {
     fn by_kind(&self, mask: &Mask) -> Pages {
         let of = |kind: &Mask| u64::from(count(&both(mask, kind)));
         let (shared, file, hugetlb) = (of(&self.shared), of(&self.file), of(&self.hugetlb));
-        Pages { anonymous: u64::from(count(mask)) - shared - file - hugetlb, shared, file, hugetlb }
+        let anonymous = u64::from(count(mask)) - shared - file - hugetlb;
+        Pages { anonymous, shared, file, hugetlb, cached: 0 }
     }
 }
 
 /// What the frames say in a look.
 #[derive(Debug, Default)]
 pub(super) struct Found {
-    /// Frames that were used, ascending.
+    /// Pages that were used, by the frame or, of files, by the number of the page.
     pub(super) used: Vec<UsedPage>,
     pub(super) mapped: Pages,
     /// Those of them that are charged to a cgroup that is not the service's.
@@ -228,7 +233,7 @@ pub(super) struct Found {
     pub(super) used_pages: Pages,
     pub(super) unknown_pages: u64,
     pub(super) dirty_pages: u64,
-    /// Frames that some look has reported and whose page is gone.
+    /// Frames that some look has reported by their own number and whose page is gone.
     pub(super) dropped: Vec<Range<u64>>,
 }
 
@@ -251,7 +256,13 @@ impl Frames {
     }
 
     /// All processes have said what they have. `flags`: what the kernel says of frames, ascending.
-    pub(super) fn finish(&mut self, flags: impl Fn(&[u64]) -> Vec<Flags>) -> Found {
+    /// `file_pages`: the numbers of the pages of files and of shared memory in frames, as far as
+    /// they are known.
+    pub(super) fn finish(
+        &mut self,
+        flags: impl Fn(&[u64]) -> Vec<Flags>,
+        mut file_pages: impl FnMut(&[u64]) -> Vec<Option<u64>>,
+    ) -> Found {
         let mut found = Found::default();
         let mut dropped = Vec::new();
         for (&number, block) in &mut self.blocks {
@@ -276,14 +287,23 @@ impl Frames {
             found.mapped += block.by_kind(&block.mapped);
             found.elsewhere += block.by_kind(&both(&block.mapped, &block.elsewhere));
             found.used_pages += block.by_kind(&used);
-            found.used.extend(
-                pages_of(number, &used).map(|frame| UsedPage {
-                    number: frame,
-                    dirty: has(&block.dirty, (frame - first) as usize),
-                }),
-            );
+            // The kernel may have put another page of a file into a frame since the last look.
+            let of_files: Mask = std::array::from_fn(|word| block.shared[word] | block.file[word]);
+            let of_files: Vec<u64> = pages_of(number, &both(&block.mapped, &of_files)).collect();
+            let mut numbers: [u64; BLOCK_FRAMES as usize] = std::array::from_fn(|index| first + index as u64);
+            let mut reported = used;
+            for (frame, page) in of_files.iter().zip(file_pages(&of_files)) {
+                if let Some(page) = page {
+                    numbers[(frame - first) as usize] = page;
+                    unset(&mut reported, (frame - first) as usize);
+                }
+            }
+            found.used.extend(pages_of(number, &used).map(|frame| {
+                let index = (frame - first) as usize;
+                UsedPage { number: numbers[index], dirty: has(&block.dirty, index) }
+            }));
             dropped.extend(pages_of(number, &block.replaced));
-            block.reported.iter_mut().zip(used).for_each(|(reported, used)| *reported |= used);
+            block.reported.iter_mut().zip(reported).for_each(|(all, new)| *all |= new);
         }
         found.dropped = ranges(dropped, 0);
         self.blocks.retain(|_, block| block.pages.iter().any(|page| *page != NO_PAGE));
@@ -320,7 +340,8 @@ mod tests {
     fn look(frames: &mut Frames, all: &[Mapped], flags: impl Fn(u64) -> Flags) -> Found {
         frames.begin();
         all.iter().for_each(|mapped| frames.add(mapped));
-        frames.finish(|frames| frames.iter().map(|&frame| flags(frame)).collect())
+        let flags = |frames: &[u64]| frames.iter().map(|&frame| flags(frame)).collect();
+        frames.finish(flags, |frames| vec![None; frames.len()])
     }
 
     fn numbers(found: &Found) -> Vec<u64> {
@@ -352,7 +373,7 @@ mod tests {
         let flags = |frame| [elsewhere, SHARED, ANONYMOUS, ZERO, HUGETLB][frame as usize - 1];
         for _ in 0..2 {
             let found = look(&mut frames, &all, flags);
-            assert_eq!(found.mapped, Pages { anonymous: 1, shared: 1, file: 1, hugetlb: 1 });
+            assert_eq!(found.mapped, Pages { anonymous: 1, shared: 1, file: 1, hugetlb: 1, cached: 0 });
             assert_eq!(found.mapped.all(), 4);
             assert_eq!(found.elsewhere, Pages { file: 1, ..Pages::default() });
             assert_eq!((numbers(&found), found.unknown_pages), (vec![1, 2, 3], 1));
@@ -379,6 +400,26 @@ mod tests {
         assert_eq!(dropped(&found), [1, 2]);
         assert!(look(&mut frames, &[], |_| ANONYMOUS).used.is_empty());
         assert!(frames.blocks.is_empty());
+    }
+
+    /// Page 70 of a file comes into the frame of page 50, which stays what it is.
+    #[test]
+    fn a_page_of_a_file_is_known_by_its_number() {
+        let mut frames = Frames::default();
+        for page in [50, 70, 50] {
+            frames.begin();
+            frames.add(&of_file(used(1, 11)));
+            frames.add(&used(2, 12));
+            let flags = |frames: &[u64]| -> Vec<Flags> {
+                frames.iter().map(|frame| [FILE, ANONYMOUS][*frame as usize - 1]).collect()
+            };
+            let found = frames.finish(flags, |frames| {
+                assert!(frames.iter().all(|frame| *frame == 1));
+                vec![Some(page); frames.len()]
+            });
+            assert_eq!((numbers(&found), dropped(&found)), (vec![page, 2], vec![]));
+        }
+        assert!(dropped(&look(&mut frames, &[used(1, 12)], |_| ANONYMOUS)).is_empty());
     }
 
     #[test]

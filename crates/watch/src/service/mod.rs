@@ -12,6 +12,8 @@
 //!       clear    all accessed bits                   1 into /proc/PID/clear_refs
 //!       frames   of the pages in memory              /proc/PID/pagemap
 //!   for each frame that is new                       /proc/kpageflags: shared memory? a file's?
+//!   for each frame of a file                         BPF: which page of which file
+//!   uses of files by system calls                    BPF, which has noted them meanwhile
 //! ```
 //!
 //! `MADV_COLD`, which clears bits for the watch of one process (`look`), leaves pages alone that
@@ -33,17 +35,20 @@
 //!
 //! **What is the same page.** A frame that is freed may get other contents. Of anonymous memory, a
 //! frame holds the same page as long as it is mapped at the same address. A page that is swapped
-//! out and comes back, or that the kernel moves to another frame, is a new one. A frame of a file
-//! or of shared memory holds the same page until the kernel gives it to another use. It stays
-//! known while no process has it mapped, because the contents are still in the page cache.
+//! out and comes back, or that the kernel moves to another frame, is a new one. A page of a file or
+//! of shared memory is known by the file and its place in it, whether it is mapped or read, and also
+//! while it is not in memory. It ends when the file is truncated or deleted. Where that cannot be
+//! found out, a frame holds the same page until the kernel gives it to another use.
 //!
 //! | file | what it holds |
 //! |---|---|
 //! | `watching` | the watch: a look once a period, and what the looks come to |
 //! | `member` | a process of the service: its bits are read and cleared |
+//! | `files` | the pages of files, mapped or read, by number |
 //! | `frames` | the frames of all processes, each once |
 //! | `page_flags` | what the kernel says of frames |
 
+mod files;
 mod frames;
 mod member;
 mod page_flags;

@@ -1,5 +1,6 @@
 //! The watch of a service: looks at its processes once a period, and takes in what it finds.
 
+use super::files::{FileLook, Files, known, put_to};
 use super::frames::{Found, Frames, Pages};
 use super::member::{Became, Member, MemberLook};
 use super::page_flags::PageFlags;
@@ -7,11 +8,12 @@ use crate::look::{Price, WatchError};
 use crate::{History, Options, TraceSender};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::time::{ClockId, clock_gettime};
-use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
 use std::path::Path;
 use std::time::{Duration, Instant};
+use sweephand_pager_interface::memory::PAGE_BYTES;
 use sweephand_process::accessed::{NoBits, TableBits};
 use sweephand_process::family::started;
 use sweephand_process::group::{Group, Mounts, Named};
@@ -32,6 +34,8 @@ pub struct ServiceWatching {
     page_flags: PageFlags,
     members: BTreeMap<u32, Member>,
     frames: Frames,
+    /// Why there is nothing of them, if it is not the files.
+    files: Result<Files, String>,
     options: Options,
     price: Price,
     /// The time from the last look to the next.
@@ -65,7 +69,8 @@ pub struct ServiceEpoch {
     pub look: ServiceLook,
     /// Pages used for the first time in the watch.
     pub first_used_pages: u64,
-    /// Processor time of the look, and what the next uses of the pages take longer.
+    /// Processor time of the look, and what the next uses of the pages, reads and writes of files
+    /// take longer.
     pub cost: Duration,
 }
 
@@ -80,8 +85,13 @@ pub struct ServiceLook {
     /// Pages of shared memory that no process has mapped, and that stay for the next one to use.
     /// `None`: the kernel does not tell.
     pub unmapped_shared_pages: Option<u64>,
+    /// Cached pages of files that no process has mapped, as far as they are charged to the service.
+    /// `None`: it has no memory cgroup.
+    pub cached_pages: Option<u64>,
     /// Pages that were used since the look before.
     pub used: Pages,
+    /// Uses of files that are missing, in blocks of 64 pages: there was no room to note them.
+    pub lost_file_blocks: u64,
     /// Pages of which it is not known whether they were used in the epoch.
     pub unknown_pages: u64,
     /// Pages whose dirty bit is set.
@@ -110,6 +120,7 @@ impl ServiceWatching {
         let page_flags = PageFlags::open().map_err(failed)?;
         let failed = |error| WatchError::System("memory to measure with".to_string(), error);
         let price = Price::measure(&bits).map_err(failed)?;
+        let files = Files::begin().map_err(|error| error.to_string());
         allow_all_descriptors();
         Ok(Self {
             group,
@@ -117,6 +128,7 @@ impl ServiceWatching {
             page_flags,
             members: BTreeMap::new(),
             frames: Frames::default(),
+            files,
             options,
             price,
             period: options.every,
@@ -126,7 +138,12 @@ impl ServiceWatching {
         })
     }
 
-    /// What the epochs so far say. Pages are numbered by their frames.
+    /// Why reads and writes of files are not seen, if they are not.
+    pub fn files_missing(&self) -> Option<&str> {
+        self.files.as_ref().err().map(String::as_str)
+    }
+
+    /// What the epochs so far say. Pages are numbered by their frames, those of files beyond that.
     pub fn history(&self) -> &History {
         &self.history
     }
@@ -158,7 +175,7 @@ impl ServiceWatching {
     ) -> io::Result<Result<Option<ServiceChange>, WatchError>> {
         let (now, before) = (Instant::now(), self.looked);
         let began = processor_time();
-        let (look, found) = match self.look_at_members(before.map(|(_, since_boot)| since_boot)) {
+        let (look, found, files) = match self.look_at_members(before.map(|(_, since_boot)| since_boot)) {
             Err(error) => return Ok(Err(error)),
             Ok(found) => found,
         };
@@ -168,38 +185,55 @@ impl ServiceWatching {
         let used = processor_time().saturating_sub(began);
         let Some((before, _)) = before else {
             // The first look finds all frames new, and says little of what the others cost.
-            self.set_period(used);
+            self.set_period(used, 0.0);
             self.period = self.period.min(self.options.every.max(LONGEST_TRIAL));
             return Ok(Ok(None));
         };
         found.dropped.iter().for_each(|pages| self.history.forget(pages.clone()));
         let (time, length) = (now - self.began, now - before);
         let first_used_pages = self.history.add(&found.used, 1.0, time);
+        files.gone.iter().for_each(|pages| self.history.forget(pages.clone()));
         if let Some(trace) = trace {
             found.dropped.iter().try_for_each(|pages| trace.dropped(pages))?;
             trace.epoch(&found.used, 1, length.as_nanos() as u64)?;
+            files.gone.iter().try_for_each(|pages| trace.dropped(pages))?;
         }
         let touches: u64 = look.members.iter().map(|member| member.accessed_pages).sum();
         let later = Duration::from_nanos((touches as f64 * self.price.touch_ns) as u64);
         let cost = processor_time().saturating_sub(began) + later;
-        self.set_period(cost);
-        let number = self.history.epochs();
+        // What reads take longer comes with the time, and not with the looks.
+        self.set_period(cost, files.cost.div_duration_f64(length));
+        let (number, cost) = (self.history.epochs(), cost + files.cost);
         let epoch = ServiceEpoch { number, time, length, look, first_used_pages, cost };
         Ok(Ok(Some(ServiceChange::Epoch(Box::new(epoch)))))
     }
 
-    fn set_period(&mut self, cost: Duration) {
-        self.period = self.options.every.max(cost.div_f64(self.options.overhead));
+    /// Chooses the time to the next look. A look costs `cost`, and `of_reads` of a processor's time
+    /// are spent already.
+    fn set_period(&mut self, cost: Duration, of_reads: f64) {
+        /// This part of the budget is for looks, whatever reads take.
+        const LEAST_LEFT: f64 = 0.25;
+        let overhead = self.options.overhead;
+        let left = (overhead - of_reads).max(LEAST_LEFT * overhead);
+        self.period = self.options.every.max(cost.div_f64(left));
     }
 
     /// Reads and clears the bits of all processes. `before`: when the last look was.
-    fn look_at_members(&mut self, before: Option<Duration>) -> Result<(ServiceLook, Found), WatchError> {
+    fn look_at_members(
+        &mut self,
+        before: Option<Duration>,
+    ) -> Result<(ServiceLook, Found, FileLook), WatchError> {
         let failed = |process: &u32| {
             let what = format!("process {process}");
             move |error| WatchError::System(what, error)
         };
         let now = since_boot();
+        let reading =
+            self.files.as_ref().map_or(Ok(BTreeSet::new()), Files::members).map_err(files_failed)?;
         let there = self.group.members()?;
+        if let Ok(files) = &self.files {
+            files.set_members(&reading, &there.iter().copied().collect()).map_err(files_failed)?;
+        }
         let mut look = ServiceLook::default();
         for &process in &there {
             if let Some(member) = self.members.get_mut(&process) {
@@ -227,20 +261,41 @@ impl ServiceWatching {
         for member in self.members.values_mut() {
             look.members.extend(member.look(&self.bits, &mut self.frames));
         }
-        let found = self.frames.finish(|frames| self.page_flags.of(frames));
+        let (page_flags, files) = (&self.page_flags, &mut self.files);
+        let mut found = self.frames.finish(
+            |frames| page_flags.of(frames),
+            |frames| match files {
+                Ok(files) => files.in_frames(frames),
+                Err(_) => vec![None; frames.len()],
+            },
+        );
+        let file_look = match files {
+            Ok(files) => files.take().map_err(files_failed)?,
+            Err(_) => FileLook::default(),
+        };
+        put_to(&mut found, &file_look);
+        found.dropped.extend(known(&file_look.ended, |page| self.history.last_use(page).is_some()));
+        look.lost_file_blocks = file_look.lost_blocks;
         (look.resident, look.used) = (found.mapped, found.used_pages);
         let shared = shared_memory::pages(self.members());
         look.unmapped_shared_pages = shared.map(|all| all.saturating_sub(found.mapped.shared));
         look.charged_elsewhere = self.page_flags.knows_owners().then_some(found.elsewhere);
         (look.unknown_pages, look.dirty_pages) = (found.unknown_pages, found.dirty_pages);
         look.dropped_pages = found.dropped.iter().map(|pages| pages.end - pages.start).sum();
-        Ok((look, found))
+        let mapped_files = found.mapped.file - found.elsewhere.file;
+        let cached = self.group.cached_bytes().map(|bytes| bytes / PAGE_BYTES);
+        look.cached_pages = cached.map(|pages| pages.saturating_sub(mapped_files));
+        Ok((look, found, file_look))
     }
 
     fn forget(&mut self, process: u32, look: &mut ServiceLook) {
         self.members.remove(&process);
         look.went.push(process);
     }
+}
+
+fn files_failed(error: io::Error) -> WatchError {
+    WatchError::System("uses of files, which BPF programs note".to_string(), error)
 }
 
 /// The time from the start of the machine.
