@@ -48,11 +48,11 @@ fn follow(
     trace: &mut Option<TraceSender<ChildStdin>>,
     show: &mut dyn ShowService,
 ) -> anyhow::Result<End> {
-    let deadline = duration.map(|duration| Instant::now() + duration);
+    let mut deadline = None;
     let mut names = Names::default();
     loop {
         let next = watching.next_look();
-        let until = deadline.map_or(next, |deadline| deadline.min(next));
+        let until = deadline.map_or(next, |deadline: Instant| deadline.min(next));
         let left = until.saturating_duration_since(Instant::now());
         let timeout = Timespec { tv_sec: left.as_secs() as i64, tv_nsec: left.subsec_nanos().into() };
         let mut signal = [PollFd::new(signals, PollFlags::IN)];
@@ -63,6 +63,7 @@ fn follow(
         }
         match watching.look(trace).context(KEEPER_LOST)?? {
             None => {
+                deadline = duration.map(|duration| Instant::now() + duration);
                 watching.members().for_each(|process| names.learn(process));
                 show.begin(watching, &names)?;
             }
