@@ -196,7 +196,11 @@ impl FileUses {
             [(_, Uses { used: 0b111, .. })] => {
                 attached = program::attach(&btf, &uses.maps, LastPage::NextTold)?;
             }
-            _ => return Err(NoBits::Layout("a read of this program's file is not noted as it should be")),
+            _ => {
+                return Err(NoBits::Layout(
+                    "a read of this program's file is not noted: it is on tmpfs, or this is a PID namespace",
+                ));
+            }
         }
         uses.attached = attached;
         Ok(uses)

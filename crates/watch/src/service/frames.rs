@@ -261,10 +261,12 @@ impl Frames {
     pub(super) fn finish(
         &mut self,
         flags: impl Fn(&[u64]) -> Vec<Flags>,
-        mut file_pages: impl FnMut(&[u64]) -> Vec<Option<u64>>,
+        file_pages: impl FnOnce(&[u64]) -> Vec<Option<u64>>,
     ) -> Found {
         let mut found = Found::default();
         let mut dropped = Vec::new();
+        // Frames of files that were used.
+        let mut of_files = Vec::new();
         for (&number, block) in &mut self.blocks {
             let first = number * BLOCK_FRAMES;
             let fresh: Vec<u64> = pages_of(number, &block.fresh).collect();
@@ -287,27 +289,34 @@ impl Frames {
             found.mapped += block.by_kind(&block.mapped);
             found.elsewhere += block.by_kind(&both(&block.mapped, &block.elsewhere));
             found.used_pages += block.by_kind(&used);
-            // The kernel may have put another page of a file into a frame since the last look.
-            let of_files: Mask = std::array::from_fn(|word| block.shared[word] | block.file[word]);
-            let of_files: Vec<u64> = pages_of(number, &both(&block.mapped, &of_files)).collect();
-            let mut numbers: [u64; BLOCK_FRAMES as usize] = std::array::from_fn(|index| first + index as u64);
-            let mut reported = used;
-            for (frame, page) in of_files.iter().zip(file_pages(&of_files)) {
-                if let Some(page) = page {
-                    numbers[(frame - first) as usize] = page;
-                    unset(&mut reported, (frame - first) as usize);
-                }
-            }
-            found.used.extend(pages_of(number, &used).map(|frame| {
-                let index = (frame - first) as usize;
-                UsedPage { number: numbers[index], dirty: has(&block.dirty, index) }
-            }));
+            let kinds: Mask = std::array::from_fn(|word| block.shared[word] | block.file[word]);
+            of_files.extend(pages_of(number, &both(&used, &kinds)));
+            found.used.extend(
+                pages_of(number, &used).map(|frame| UsedPage {
+                    number: frame,
+                    dirty: has(&block.dirty, (frame - first) as usize),
+                }),
+            );
             dropped.extend(pages_of(number, &block.replaced));
-            block.reported.iter_mut().zip(reported).for_each(|(all, new)| *all |= new);
+            block.reported.iter_mut().zip(used).for_each(|(reported, used)| *reported |= used);
         }
         found.dropped = ranges(dropped, 0);
+        self.number_files(&mut found.used, &of_files, &file_pages(&of_files));
         self.blocks.retain(|_, block| block.pages.iter().any(|page| *page != NO_PAGE));
         found
+    }
+
+    /// Gives used pages of files, in these frames, their numbers, as far as they are known. The
+    /// kernel may have put another page of a file into a frame since the last look.
+    fn number_files(&mut self, used: &mut [UsedPage], frames: &[u64], numbers: &[Option<u64>]) {
+        let mut used = used.iter_mut();
+        for (frame, page) in frames.iter().zip(numbers) {
+            let (Some(page), Some(used)) = (page, used.find(|page| page.number == *frame)) else { continue };
+            used.number = *page;
+            if let Some(block) = self.blocks.get_mut(&(frame / BLOCK_FRAMES)) {
+                unset(&mut block.reported, (frame % BLOCK_FRAMES) as usize);
+            }
+        }
     }
 }
 
