@@ -33,6 +33,8 @@ pub enum Need {
     Bpf,
     /// A memory cgroup, and a file system that holds a swap file.
     Swap,
+    /// zram devices that can be added.
+    Zram,
     /// The traces of others: `SWEEPHAND_TRACES`.
     Traces,
     /// A program of the packages in `.ci/packages`.
@@ -45,11 +47,12 @@ pub enum Need {
 
 impl Need {
     /// All of them.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Root,
         Self::Userfaultfd,
         Self::Bpf,
         Self::Swap,
+        Self::Zram,
         Self::Traces,
         Self::Program,
         Self::Language,
@@ -63,6 +66,7 @@ impl Need {
             Self::Userfaultfd => "userfaultfd",
             Self::Bpf => "bpf",
             Self::Swap => "swap",
+            Self::Zram => "zram",
             Self::Traces => "traces",
             Self::Program => "program",
             Self::Language => "language",

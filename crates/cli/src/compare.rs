@@ -318,7 +318,8 @@ impl Programs<'_> {
         match variant {
             Variant::Native => KernelRun::start(command, &KernelMemory::Unlimited, prepare).map(boxed),
             Variant::Kernel(limit_bytes) => {
-                let memory = KernelMemory::Limited { limit_bytes: *limit_bytes, swap: swap.clone() };
+                let memory =
+                    KernelMemory::Limited { limit_bytes: *limit_bytes, swap: swap.clone(), pool_bytes: 0 };
                 KernelRun::start(command, &memory, prepare).map(boxed)
             }
             Variant::Policy(limit_bytes, spec) => {

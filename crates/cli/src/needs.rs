@@ -12,10 +12,9 @@ use clap::{ArgMatches, Command};
 type Need = (&'static str, &'static str, &'static str);
 
 /// Every need.
-const NEEDS: [Need; 24] = [
+const NEEDS: [Need; 23] = [
     ("record", "overhead", "live"),
     ("record", "awake", "live"),
-    ("run", "compress", "policy"),
     ("watch", "no_contents", "output"),
     ("simulate", "resident", "tiers"),
     ("simulate", "pool_device", "tiers"),
@@ -97,7 +96,6 @@ mod tests {
             ("advise t --for 5s", "--for needs --pid, --tree, --cgroup, --unit or --container"),
             ("advise t --every 5s", "--every needs --pid, --tree, --cgroup, --unit or --container"),
             ("advise t --native 5", "--native needs --device"),
-            ("run -m 64MiB --compress 25% -- true", "--compress needs --policy"),
             ("devices --seconds 5", "--seconds needs DIR"),
         ] {
             let _input = trying(|| words.to_owned());

@@ -100,10 +100,12 @@ pub(crate) struct Args {
     /// would: 8ms is a disk of 2005. It does without io_uring, and needs a pager in the program
     #[arg(long, value_name = "TIME", value_parser = time, conflicts_with_all = ["kernel", "tasks", "pid"])]
     read_delay: Option<Duration>,
-    /// Keep evicted pages in a part of --memory, compressed, and write them to the disk when that
-    /// is full: bytes, pages, or a percentage of --memory. Pages that are read ahead go to the
-    /// disk, and so do those that do not compress to three quarters. Means --backend anon
-    #[arg(long, value_name = "off|SIZE", default_value = OFF, conflicts_with_all = ["kernel", "tasks", "pid"])]
+    /// Keep evicted pages in a part of --memory, compressed, before they go to the disk: bytes,
+    /// pages, or a percentage of --memory. An agent writes them to the disk when the part is full.
+    /// Pages that are read ahead go to the disk, and so do those that do not compress to three
+    /// quarters. The kernel (--kernel, --backend swap) gets a zram device that may hold twice SIZE
+    /// before compression. What does not fit goes to the disk
+    #[arg(long, value_name = "off|SIZE", default_value = OFF, conflicts_with_all = ["tasks", "pid"])]
     compress: String,
     /// Keep the machine's processors from sleeping during the run, also under --kernel. Faults are
     /// then answered sooner, above all on virtual machines, if read-ahead does not help. Takes
@@ -115,8 +117,8 @@ pub(crate) struct Args {
     /// and all that it starts, under one limit. auto: swap if no policy is named and root runs the
     /// command, anon otherwise, and swap again for a program that can have no agent. Under swap
     /// without a --policy, the kernel chooses the pages as long as clock-pro-strict is not faster;
-    /// trials during the run show that. --io sync, --read-delay, --compress,
-    /// --reference-bits and --cgroup-limit mean anon
+    /// trials during the run show that. --io sync, --read-delay, --reference-bits
+    /// and --cgroup-limit mean anon
     #[arg(long, default_value = "auto", value_parser = one_of(&Backend::ALL))]
     backend: Backend,
     /// How the pager learns which pages are in use. hardware reads the processor's accessed bits,
@@ -162,7 +164,6 @@ impl Args {
             (self.kernel, "--kernel: there the kernel chooses by itself"),
             (self.io == InputOutput::Sync, "--io: the kernel reads and writes its swap file"),
             (self.read_delay.is_some(), "--read-delay: the kernel reads its swap file"),
-            (self.compress != OFF, "--compress: the kernel keeps the pages that it swaps"),
             (
                 self.reference_bits == ReferenceBits::Software,
                 "--reference-bits software: nobody unmaps pages there",
@@ -180,7 +181,6 @@ impl Args {
     fn backend(&self) -> Backend {
         let is_of_agents = self.io == InputOutput::Sync
             || self.read_delay.is_some()
-            || self.compress != OFF
             || self.reference_bits != ReferenceBits::Auto
             || self.cgroup_limit.is_some();
         if self.backend == Backend::Auto && is_of_agents { Backend::Anon } else { self.backend }
@@ -247,7 +247,8 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         run_summary::begin(&options);
     }
     let run: Box<dyn Running> = if args.kernel {
-        let memory = KernelMemory::Limited { limit_bytes: options.limit_bytes, swap: options.swap };
+        let Options { limit_bytes, swap, pool_bytes, .. } = options;
+        let memory = KernelMemory::Limited { limit_bytes, swap, pool_bytes };
         Box::new(KernelRun::start(&args.command, &memory, |_| {})?)
     } else {
         let (run, no_agent) = sweephand_pager::start(&args.command, &options, |_| {})?;

@@ -39,6 +39,7 @@ const NOT_RUN: &[(&str, &str, &str)] = &[
         "grep sweephand- /proc/swaps",
         "is for what a killed run may leave behind, with a placeholder",
     ),
+    ("docs/run.md", "grep zram /proc/swaps", "as above"),
     ("docs/trace-formats.md", "sweephand import drmemtrace.app", "needs DynamoRIO"),
     ("docs/trace-formats.md", "drrun ", "needs DynamoRIO"),
     (
@@ -253,6 +254,10 @@ fn missing_here(line: &str) -> Option<(Need, String)> {
     let pages = line.contains("sweephand run -") && !line.contains("--print-tasks")
         || line.contains("sweephand compare")
         || is_live;
+    let zram = Path::new("/sys/class/zram-control");
+    if line.contains("sweephand run --kernel") && line.contains("--compress") && !zram.exists() {
+        return Some((Need::Zram, zram.display().to_string()));
+    }
     why_not_paged().clone().filter(|_| pages).map(|why| (Need::Userfaultfd, why))
 }
 

@@ -548,8 +548,6 @@ fn compressed_memory_that_leaves_too_little_is_refused() {
          12288 KiB at most"
     );
     assert!(refused(&["--compress", "auto"]).starts_with("sweephand: --compress auto: write off, "));
-    let directed = refused(&["--backend", "swap", "--compress", "25%"]);
-    assert!(directed.contains("--backend swap does not go with --compress: "), "{directed}");
 }
 
 /// The same references under the same policy in the same memory, simulated and live. What is

@@ -13,6 +13,7 @@ use live::engine::{self, Engine, RealProgram};
 use live::*;
 use schema::keeps_to;
 use serde_json::Value;
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::{Read, Write};
 use std::os::unix::fs::{PermissionsExt, chown};
@@ -21,7 +22,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
-use sweephand_checks::{Need, read_text, skip, trying};
+use sweephand_checks::{Need, entries, read_text, skip, trying};
 
 /// The user who is nobody else here.
 const NOBODY: u32 = 65534;
@@ -225,6 +226,96 @@ fn a_loop_that_hardly_computes_gets_the_policy() {
     let counts = counts_by_turns(&["--memory", "16MiB"], "rounds", &["32", "40", "touch"]);
     assert!(count(&counts, "store_read_ns") > 0, "{counts}");
     assert!(count(&counts, "directed_ns") > count(&counts, "wall_ns") / 8, "{counts}");
+}
+
+/// The machine's zram devices.
+fn zram_devices() -> BTreeSet<String> {
+    let names =
+        entries("/sys/block").into_iter().filter_map(|path| path.file_name()?.to_str().map(String::from));
+    names.filter(|name| name.starts_with("zram")).collect()
+}
+
+/// A program in half of its memory. Some of its pages go to a zram device, the others to the disk.
+/// The device is gone afterwards, also if the command is killed. It is one test, so that the
+/// devices are its own.
+#[test]
+fn compressed_memory_is_a_zram_device_that_goes_with_the_run() {
+    if !can_direct() || !can_zram() {
+        return;
+    }
+    let before = zram_devices();
+    let compressed = ["--memory", "16MiB", "--compress", "25%"];
+    for variant in
+        [&["--kernel"][..], &["--backend", "swap"], &["--backend", "swap", "--policy", "clock-pro"]]
+    {
+        let _input = trying(|| format!("{variant:?}"));
+        let counts = counts_by_turns(&[variant, &compressed].concat(), "pooled", &["32", "2", "1"]);
+        for name in ["pool_puts", "pool_hits", "pool_whole_pages", "pages_written", "pages_read"] {
+            assert!(count(&counts, name) > 0, "{name}: {counts}");
+        }
+        assert_eq!(count(&counts, "pool_limit_bytes"), 4 << 20, "{counts}");
+        // It may hold twice that, of which a quarter does not become smaller.
+        let peak_bytes = count(&counts, "peak_pool_bytes");
+        assert!(peak_bytes > 3 << 20 && peak_bytes < 8 << 20, "{counts}");
+        expect_limit_kept(&counts);
+        assert_eq!(zram_devices(), before);
+    }
+    // Nothing compresses, and much is asked for: the device leaves a quarter.
+    let script = "import os, hashlib; b = [os.urandom(4096) for _ in range(8192)]; \
+                  [hashlib.md5(x).digest() for _ in range(2) for x in b]; print('right')";
+    let mut command = run_as_is(&["--kernel", "--memory", "32MiB", "--compress", "70%"]);
+    let output = unless_killed(|| self::output(command.args(["--", "python3", "-c", script])));
+    assert_eq!((text(&output.stdout), text(&output.stderr)), ("right".to_string(), String::new()));
+    assert_eq!(zram_devices(), before);
+
+    for variant in [&["--kernel"][..], &["--backend", "swap"]] {
+        let _input = trying(|| format!("{variant:?}, killed"));
+        let mut command = run_as_is(&[variant, &compressed].concat());
+        command.arg("--").arg(program("churn")).args(["32", "1000", "1"]);
+        let child = spawn(command.stdout(Stdio::null()).stderr(Stdio::null()));
+        let is_filled = || {
+            let mut new = zram_devices().into_iter().filter(|name| !before.contains(name));
+            new.any(|name| {
+                let taken = fs::read_to_string(format!("/sys/block/{name}/mm_stat")).unwrap_or_default();
+                taken.split_whitespace().nth(2).and_then(|bytes| bytes.parse().ok()) > Some(1 << 20)
+            })
+        };
+        wait_until("it pages to its device", is_filled);
+        signal(child.id(), "KILL");
+        wait_until("all is removed", || left_by(child.id()).is_empty() && zram_devices() == before);
+    }
+}
+
+/// Without zram, and where devices may not be made: one line, and nothing is left.
+#[test]
+fn compressed_memory_without_zram_is_refused() {
+    if !can_swap() {
+        return;
+    }
+    refuse(&["--kernel", "--memory", "16MiB", "--compress", "80%", "--", "true"], "12288 KiB at most");
+    if !can_zram() {
+        return;
+    }
+    let (control, run) =
+        ("/sys/class/zram-control", "\"$0\" run --kernel --memory 16MiB --compress 25% -- true");
+    for (hidden, expected) in [
+        (
+            format!("mount -t tmpfs none {control}"),
+            "the kernel has no zram, or has not loaded it (modprobe zram)",
+        ),
+        (
+            format!("mount --bind {control} {control}; mount -o remount,bind,ro {control}"),
+            "no zram device can be made here",
+        ),
+    ] {
+        let script = format!("{hidden}; exec {run}");
+        let output =
+            output(command("unshare").args(["--mount", "sh", "-c", &script, SWEEPHAND]).stdin(Stdio::null()));
+        let words = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{words}");
+        assert!(words.starts_with("sweephand: --compress: ") && words.contains(expected), "{words}");
+        assert_eq!(words.lines().count(), 1, "{words}");
+    }
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! How many pages the policy may have: what is left of the limit. The director's own memory is part
-//! of the limit. While the kernel chooses, some of it is kept free.
+//! How many pages the policy may have: what is left of the limit. The director's own memory and
+//! that of a zram device are part of the limit. While the kernel chooses, some of it is kept free.
 
 use crate::trial::Progress;
 use rustix::fd::OwnedFd;
@@ -8,6 +8,7 @@ use std::time::Duration;
 use sweephand_pager_interface::memory::PAGE_BYTES;
 use sweephand_process::cgroup::{Cgroup, Charged};
 use sweephand_process::family::{self, UserTimes};
+use sweephand_process::zram::Zram;
 
 /// Part of the limit that is kept for pages on their way, at first, at least and at most. They are
 /// being written, or were read ahead. The kernel takes them back when memory is asked for. If there
@@ -40,9 +41,12 @@ const LEAST_FRAMES: usize = 64;
 #[derive(Debug)]
 pub struct Budget {
     account: Account,
+    /// A zram device before the swap file, if there is one.
+    zram: Option<Arc<Zram>>,
     limit_bytes: u64,
-    /// What the director itself takes of it, in steps.
+    /// What the director itself and the zram device take of it, in steps.
     own_bytes: u64,
+    zram_bytes: u64,
     way_bytes: u64,
     least_way_bytes: u64,
 }
@@ -75,23 +79,29 @@ impl Drop for Budget {
 }
 
 impl Budget {
-    /// The budget of processes that were started in a cgroup.
-    pub fn of_cgroup(cgroup: Arc<Cgroup>) -> Self {
+    /// The budget of processes that were started in a cgroup. `zram`: a device to which some of
+    /// their pages go, whose memory is part of the budget.
+    pub fn of_cgroup(cgroup: Arc<Cgroup>, zram: Option<Arc<Zram>>) -> Self {
         let limit_bytes = cgroup.limit_bytes();
-        Self::new(Account::Cgroup(cgroup), limit_bytes)
+        Self::new(Account::Cgroup(cgroup), zram, limit_bytes)
     }
 
     /// The budget of a running process and of those that it has started.
     pub fn of_family(process: u32, limit_bytes: u64) -> Self {
-        Self::new(Account::Family(process), limit_bytes)
+        Self::new(Account::Family(process), None, limit_bytes)
     }
 
-    fn new(account: Account, limit_bytes: u64) -> Self {
+    fn new(account: Account, zram: Option<Arc<Zram>>, limit_bytes: u64) -> Self {
         let processors = std::thread::available_parallelism().map_or(1, |count| count.get() as u64);
         let least_way_bytes =
             (limit_bytes / LEAST_WAY_PART).max(LEAST_WAY_BYTES) + ADVANCE_PAGES * PAGE_BYTES * processors;
         let way_bytes = (limit_bytes / WAY_PART).max(least_way_bytes);
-        Self { account, limit_bytes, own_bytes: 0, way_bytes, least_way_bytes }
+        Self { account, zram, limit_bytes, own_bytes: 0, zram_bytes: 0, way_bytes, least_way_bytes }
+    }
+
+    /// What is left of the limit for the processes.
+    fn left_bytes(&self) -> u64 {
+        self.limit_bytes - self.own_bytes - self.zram_bytes
     }
 
     fn cgroup(&self) -> Option<&Cgroup> {
@@ -133,7 +143,7 @@ impl Budget {
     /// Has processes that wait try again.
     pub(crate) fn have_processes_try(&self) {
         if let Some(cgroup) = self.cgroup() {
-            cgroup.have_processes_try(self.limit_bytes - self.own_bytes);
+            cgroup.have_processes_try(self.left_bytes());
         }
     }
 
@@ -154,23 +164,29 @@ impl Budget {
         charged + free > self.limit_bytes
     }
 
-    /// The director itself takes memory. The processes have what is left of the limit.
+    /// The director itself takes memory, and so does the zram device. The processes have what is
+    /// left of the limit.
     pub(crate) fn set_own_bytes(&mut self, own_bytes: usize) {
         let own_bytes =
             (own_bytes as u64).next_multiple_of(OWN_STEP_BYTES).min(self.limit_bytes / LEAST_OWN_PART);
-        // If the lower limit cannot be kept, the old one holds, and it is tried again.
-        if own_bytes != self.own_bytes
-            && self.cgroup().is_some_and(|cgroup| cgroup.change_limit(self.limit_bytes - own_bytes))
-        {
-            self.own_bytes = own_bytes;
-        }
+        let (Some(cgroup), limit_bytes) = (self.cgroup(), self.limit_bytes) else { return };
+        let Some(zram) = &self.zram else {
+            // If the lower limit cannot be kept, the old one holds, and it is tried again.
+            if own_bytes != self.own_bytes && cgroup.change_limit(limit_bytes - own_bytes) {
+                self.own_bytes = own_bytes;
+            }
+            return;
+        };
+        let left_bytes = cgroup.follow_limit(|| limit_bytes - own_bytes - zram.share_of(limit_bytes));
+        self.own_bytes = own_bytes;
+        self.zram_bytes = limit_bytes - own_bytes - left_bytes.min(limit_bytes - own_bytes);
     }
 
     /// Where the kernel chooses, it takes memory back when a process needs a page, and has the
     /// process wait for that. Here it does so ahead of need, and the caller waits.
     pub(crate) fn make_room(&self) {
         let Some(cgroup) = self.cgroup() else { return };
-        let limit_bytes = self.limit_bytes - self.own_bytes;
+        let limit_bytes = self.left_bytes();
         let room_bytes = MOST_ROOM_BYTES.min(limit_bytes / ROOM_PART);
         if cgroup.usage_bytes().is_some_and(|bytes| bytes + room_bytes / 2 > limit_bytes) {
             cgroup.make_room(limit_bytes, room_bytes);
@@ -205,7 +221,8 @@ impl Budget {
                 Charged { all_bytes: bytes, free_bytes: 0, mapped_bytes: bytes }
             }
         };
-        let taken = all_bytes.saturating_sub(free_bytes) + self.way_bytes + own_bytes as u64;
+        let others = self.way_bytes + own_bytes as u64 + self.zram_bytes;
+        let taken = all_bytes.saturating_sub(free_bytes) + others;
         let room = (self.limit_bytes as i64 - taken as i64) / PAGE_BYTES as i64;
         let frames = (resident as i64 + room).max(LEAST_FRAMES as i64) as usize;
         Some(Look { frames, mapped: (mapped_bytes / PAGE_BYTES) as usize })

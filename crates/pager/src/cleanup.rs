@@ -1,4 +1,4 @@
-//! Cgroups, swap files and the run's directory outlive the process that made them. So a second
+//! Cgroups, swap areas and the run's directory outlive the process that made them. So a second
 //! process, a shell with a few lines to run, waits for that one to end, by whichever signal, and
 //! removes them.
 //!
@@ -11,7 +11,8 @@
 //!
 //! If the process is killed, the command starts another one at its end. What is left if both are
 //! killed: `sweephand-PID-N` among the cgroups (`rmdir`), `sweephand-PID-N.swap` where the backing
-//! store would be (`swapoff`, `rm`), `sweephand-PID-RANDOM` where `run_directory` says (`rm -r`).
+//! store would be (`swapoff`, `rm`), a zram device among the swap areas (`swapoff`, `hot_remove`),
+//! `sweephand-PID-RANDOM` where `run_directory` says (`rm -r`).
 
 use crate::run_directory::RunDirectory;
 use std::ffi::OsString;
@@ -23,6 +24,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 use sweephand_process::cgroup::Cgroup;
+use sweephand_process::zram::Zram;
 
 /// For how long idle processors of this virtual machine look out for work before they halt.
 const HALT_POLL: &str = "/sys/module/haltpoll/parameters/guest_halt_poll_ns";
@@ -33,11 +35,12 @@ const HALT_POLL_NS: &str = "200000";
 /// the run's directory. Each may be empty. `$5`: the file that says for how long idle processors
 /// look out for work, in nanoseconds, and `$6`: for how long they should.
 ///
-/// Told `keep` or `end`, it does that with processes that are left. Told nothing, since who started
-/// it was killed, it leaves half a second to their agents, which end them with a line that says
-/// why; under the kernel there are none.
+/// Told `zram` and a number, it removes that device, too. Told `keep` or `end`, it does that with
+/// processes that are left. Told nothing more, since who started it was killed, it leaves half a
+/// second to their agents, which end them with a line that says why; under the kernel there are
+/// none.
 ///
-/// A cgroup that processes are just leaving cannot be removed for a moment. A swap file in use is
+/// A cgroup that processes are just leaving cannot be removed for a moment. A swap area in use is
 /// not removed, and one that is not in use cannot be switched off. Switching one off may also fail
 /// for a moment because memory is short.
 ///
@@ -50,7 +53,11 @@ if [ -w "$5" ]; then
     read -r polls < "$5"
     if [ "$polls" -lt "$6" ]; then echo "$6" > "$5"; else polls=; fi
 fi
-read -r how
+how=
+zram=
+while [ -z "$how" ] && read -r word number; do
+    if [ "$word" = zram ]; then zram=$number; else how=$word; fi
+done
 if [ -n "$polls" ]; then echo "$polls" > "$5"; fi
 tries=0
 patience=0
@@ -69,11 +76,22 @@ while [ -d "$1" ] && ! rmdir "$1" && [ $tries -lt 300 ]; do
     sleep 0.02
     tries=$((tries + 1))
 done
-if [ -n "$3" ]; then
-    while ! swapoff "$3" && [ $tries -lt 350 ] && grep -qsF "$3" /proc/swaps; do
+switch_off() {
+    while ! swapoff "$1" && [ $tries -lt 350 ] && grep -qsF "$1 " /proc/swaps; do
         sleep 0.1
         tries=$((tries + 1))
     done
+}
+if [ -n "$zram" ]; then
+    switch_off "/dev/zram$zram"
+    while [ -d "/sys/block/zram$zram" ] && ! echo "$zram" > /sys/class/zram-control/hot_remove &&
+        [ $tries -lt 350 ]; do
+        sleep 0.1
+        tries=$((tries + 1))
+    done
+fi
+if [ -n "$3" ]; then
+    switch_off "$3"
     rm -f "$3"
 fi
 if [ -n "$left" ] && [ -d "$4" ]; then
@@ -81,7 +99,8 @@ if [ -n "$left" ] && [ -d "$4" ]; then
 else
     rm -rf "$4"
 fi
-[ ! -d "$1" ] && { [ -z "$3" ] || [ ! -e "$3" ]; } && { [ -n "$left" ] || [ ! -d "$4" ]; }
+is_gone() { [ -z "$1" ] || [ ! -e "$1" ]; }
+is_gone "$1" && is_gone "${zram:+/sys/block/zram$zram}" && is_gone "$3" && { [ -n "$left" ] || is_gone "$4"; }
 "#;
 
 /// Waits until the process that has just been started has idle processors look out for work, if it
@@ -119,13 +138,15 @@ fn start_shell(arguments: &[OsString]) -> io::Result<Child> {
         .spawn()
 }
 
-/// The process that removes a cgroup, a swap file and a run's directory, once this one has ended or
+/// The process that removes a cgroup, swap areas and a run's directory, once this one has ended or
 /// does not need them any more.
 #[derive(Debug)]
 pub(crate) struct Cleanup {
     shell: Option<Child>,
     /// What the shell was started with.
     arguments: Vec<OsString>,
+    /// What it was told afterwards.
+    told: String,
     /// How to remove by hand what it could not.
     by_hand: String,
 }
@@ -154,20 +175,33 @@ impl Cleanup {
         let cgroup = cgroup.map(|cgroup| format!("rmdir {}", cgroup.path().display()));
         let directory = directory.map(|directory| format!("rm -r {}", directory.path().display()));
         let by_hand: Vec<String> = [swap, cgroup, directory].into_iter().flatten().collect();
-        Ok(Self { shell: Some(shell), arguments, by_hand: by_hand.join("; ") })
+        Ok(Self { shell: Some(shell), arguments, told: String::new(), by_hand: by_hand.join("; ") })
+    }
+
+    /// It removes this zram device, too.
+    pub(crate) fn also_remove(&mut self, zram: &Zram) -> io::Result<()> {
+        let number = zram.number();
+        self.told = format!("zram {number}\n");
+        let device = zram.device();
+        let device = device.display();
+        self.by_hand =
+            format!("swapoff {device}; echo {number} > /sys/class/zram-control/hot_remove; {}", self.by_hand);
+        let stdin = self.shell.as_mut().and_then(|shell| shell.stdin.as_mut());
+        stdin.map_or(Ok(()), |stdin| stdin.write_all(self.told.as_bytes()))
     }
 
     /// Removes everything now. Processes of the program that are left go on, without a limit.
     pub(crate) fn finish(mut self) {
-        self.end(b"keep\n");
+        self.end("keep\n");
     }
 
-    fn end(&mut self, how: &[u8]) {
+    fn end(&mut self, how: &str) {
         let Some(shell) = self.shell.take() else { return };
+        let orders = format!("{}{how}", self.told);
         let tell = |mut shell: Child| {
             // The pipe is closed with the child's standard input, here or in `wait`. A shell that
             // cannot be told has been killed, which its status says.
-            let _ = shell.stdin.take().map(|mut stdin| stdin.write_all(how));
+            let _ = shell.stdin.take().map(|mut stdin| stdin.write_all(orders.as_bytes()));
             shell.wait()
         };
         let mut status = tell(shell);
@@ -188,6 +222,6 @@ impl Cleanup {
 /// When a run did not come to its end: its processes are ended.
 impl Drop for Cleanup {
     fn drop(&mut self) {
-        self.end(b"end\n");
+        self.end("end\n");
     }
 }

@@ -5,6 +5,7 @@ use crate::program::ProgramError;
 use std::io;
 use std::path::PathBuf;
 use sweephand_process::cgroup::{CgroupError, Contents};
+use sweephand_process::zram::ZramError;
 
 /// Why a run did not start, or did not come to its own end.
 #[derive(Debug, thiserror::Error)]
@@ -91,6 +92,9 @@ pub enum RunError {
     /// There is no cgroup where one is needed.
     #[error(transparent)]
     Cgroup(#[from] CgroupError),
+    /// There is no zram device where one is needed.
+    #[error("--compress: {0}; leave --compress out, or use an agent's (--backend anon), which needs no zram")]
+    Zram(#[from] ZramError),
     /// The cgroup's limit was no longer to be kept.
     #[error(
         "{}: the kernel ended it, or a process of it: all its memory, with page tables and files, did not fit the cgroup's \

@@ -8,10 +8,9 @@
 //! five of five runs of a Python program with lists at 80 % of its memory, and in none of five
 //! while somebody read `memory.stat`, for which the kernel brings the statistics up to date.
 
+use crate::periodic::Periodic;
 use std::io;
-use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex};
-use std::thread::{self, JoinHandle};
 use std::time::Duration;
 use sweephand_process::cgroup::{Cgroup, Contents};
 
@@ -21,42 +20,29 @@ const PERIOD: Duration = Duration::from_millis(10);
 /// A thread that has the kernel count, until it is dropped.
 #[derive(Debug)]
 pub(crate) struct FreshCounts {
-    stop: Option<Sender<()>>,
     /// What was in the cgroup when page tables and the like took most.
     most_kernel: Arc<Mutex<Contents>>,
-    thread: Option<JoinHandle<()>>,
+    _thread: Periodic,
 }
 
 impl FreshCounts {
     /// Keeps the counts of this cgroup fresh.
     pub(crate) fn keep(cgroup: Arc<Cgroup>) -> io::Result<Self> {
-        let (stop, stopped) = channel();
         let most_kernel = Arc::new(Mutex::new(Contents::default()));
         let seen = Arc::clone(&most_kernel);
-        let thread = thread::Builder::new().name("fresh-counts".to_string()).spawn(move || {
-            while stopped.recv_timeout(PERIOD) == Err(RecvTimeoutError::Timeout) {
-                // The kernel brings its counts up to date for whoever reads them.
-                let contents = cgroup.contents();
-                let mut most = seen.lock().unwrap_or_else(|error| error.into_inner());
-                if contents.kernel_bytes >= most.kernel_bytes {
-                    *most = contents;
-                }
+        let thread = Periodic::start("fresh-counts", PERIOD, move || {
+            // The kernel brings its counts up to date for whoever reads them.
+            let contents = cgroup.contents();
+            let mut most = seen.lock().unwrap_or_else(|error| error.into_inner());
+            if contents.kernel_bytes >= most.kernel_bytes {
+                *most = contents;
             }
         })?;
-        Ok(Self { stop: Some(stop), most_kernel, thread: Some(thread) })
+        Ok(Self { most_kernel, _thread: thread })
     }
 
     /// What was in the cgroup when page tables and the like took most: memory that cannot be paged.
     pub(crate) fn most_kernel(&self) -> Contents {
         *self.most_kernel.lock().unwrap_or_else(|error| error.into_inner())
-    }
-}
-
-impl Drop for FreshCounts {
-    fn drop(&mut self) {
-        drop(self.stop.take());
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
     }
 }

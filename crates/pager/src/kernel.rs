@@ -1,26 +1,30 @@
 //! A program under the kernel's own paging, for comparison with a run.
 //!
 //! A limited program is in a memory cgroup. Its limit is the budget that a process would have under
-//! the pager. Its swap file is where the pager's backing store would be. An unlimited program
-//! starts as it would without Sweephand.
+//! the pager. Its swap file is where the pager's backing store would be. Before it there may be a
+//! zram device, for which the limit becomes lower. An unlimited program starts as it would without
+//! Sweephand.
 
 use crate::cleanup::Cleanup;
 use crate::error::{RunError, system};
 use crate::fresh_counts::FreshCounts;
+use crate::periodic::Periodic;
 use crate::program::ProgramError;
-use crate::run::{Ended, Running, Watched, check_limit, swap_directory};
+use crate::run::{Ended, Running, Watched, check_limit, check_pool, swap_directory};
 use crate::statistics::{Snapshot, Statistics};
 use crate::{PAGE_BYTES, swap_file};
 use std::ffi::OsString;
 use std::fs;
+use std::io;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use sweephand_pager_interface::memory::kernel_share;
 use sweephand_process::cgroup::{Cgroup, Contents, Swap, field};
 use sweephand_process::usage;
+use sweephand_process::zram::Zram;
 use sweephand_program::ownership::{self, OwnershipError};
 
 /// Memory for a program under the kernel.
@@ -35,6 +39,9 @@ pub enum KernelMemory {
         limit_bytes: u64,
         /// The directory of the swap file, or the name of a file in it.
         swap: PathBuf,
+        /// The part of the memory for a zram device before the swap file, or 0 for none. What the
+        /// device takes is taken off the cgroup's limit, however much it is.
+        pool_bytes: u64,
     },
 }
 
@@ -48,9 +55,15 @@ pub struct KernelRun {
 
 struct Limited {
     limit_bytes: u64,
+    pool_bytes: u64,
     cgroup: Arc<Cgroup>,
-    // Ended before the cgroup is removed.
+    /// The cgroup's limit, and what a zram device takes.
+    budget_bytes: u64,
+    zram: Option<Arc<Zram>>,
+    // These two are ended before the cgroup is removed.
     fresh_counts: FreshCounts,
+    /// Has the cgroup's limit follow what the device takes, unless a director does.
+    follower: Option<Periodic>,
     cleanup: Cleanup,
     /// Pages swapped in and out on the whole machine before the start.
     before: (Option<u64>, Option<u64>),
@@ -64,14 +77,30 @@ impl KernelRun {
         memory: &KernelMemory,
         prepare: impl FnOnce(&mut Command),
     ) -> Result<Self, RunError> {
+        let mut run = Self::start_to_be_directed(command, memory, prepare)?;
+        if let Some(limited) = &mut run.limited {
+            limited.follow().map_err(system("the cgroup cannot be watched".into()))?;
+        }
+        Ok(run)
+    }
+
+    /// The same, but the caller has the limit follow what the zram device takes.
+    pub(crate) fn start_to_be_directed(
+        command: &[OsString],
+        memory: &KernelMemory,
+        prepare: impl FnOnce(&mut Command),
+    ) -> Result<Self, RunError> {
         let name = command.first().cloned().unwrap_or_default();
-        if let KernelMemory::Limited { limit_bytes, .. } = memory {
+        if let KernelMemory::Limited { limit_bytes, pool_bytes, .. } = memory {
             check_limit(*limit_bytes)?;
+            check_pool(*pool_bytes, *limit_bytes, 0)?;
         }
         let program = sweephand_program::locate(&name).map_err(ProgramError::from)?;
         let limited = match memory {
             KernelMemory::Unlimited => None,
-            KernelMemory::Limited { limit_bytes, swap } => Some(Limited::new(*limit_bytes, swap)?),
+            KernelMemory::Limited { limit_bytes, swap, pool_bytes } => {
+                Some(Limited::new(*limit_bytes, swap, *pool_bytes)?)
+            }
         };
         let mut start = Command::new(&name);
         start.args(command.get(1..).unwrap_or_default());
@@ -86,7 +115,7 @@ impl KernelRun {
 }
 
 impl Limited {
-    fn new(limit_bytes: u64, swap: &Path) -> Result<Self, RunError> {
+    fn new(limit_bytes: u64, swap: &Path, pool_bytes: u64) -> Result<Self, RunError> {
         if !rustix::process::geteuid().is_root() {
             return Err(RunError::Root);
         }
@@ -94,21 +123,42 @@ impl Limited {
         // The kernel and the process that removes the swap file both find it by name.
         let refused = |error: OwnershipError| RunError::Swap { path: swap.into(), reason: error.to_string() };
         let directory = ownership::sticky_directory(&directory).map_err(refused)?;
-        let cgroup = Cgroup::new(limit_bytes + kernel_share(limit_bytes), Swap::On)?;
+        let budget_bytes = limit_bytes + kernel_share(limit_bytes);
+        let cgroup = Cgroup::new(budget_bytes, Swap::On)?;
         let swap = swap_file::name(&directory, cgroup.path());
-        let cleanup = Cleanup::start(Some(&cgroup), Some(&swap), None)
+        let mut cleanup = Cleanup::start(Some(&cgroup), Some(&swap), None)
             .map_err(system("/bin/sh: cannot be started".into()))?;
+        let zram = match pool_bytes {
+            0 => None,
+            bytes => Some(Arc::new(swap_file::create_zram(&mut cleanup, bytes, limit_bytes)?)),
+        };
         swap_file::create(&swap)?;
         let cgroup = Arc::new(cgroup);
         let fresh_counts =
             FreshCounts::keep(Arc::clone(&cgroup)).map_err(system("the cgroup cannot be watched".into()))?;
         Ok(Self {
             limit_bytes,
+            pool_bytes,
             cgroup,
+            budget_bytes,
+            zram,
             fresh_counts,
+            follower: None,
             cleanup,
             before: (of_machine("pswpin"), of_machine("pswpout")),
         })
+    }
+
+    /// The limit is what the zram device leaves, from now on.
+    fn follow(&mut self) -> io::Result<()> {
+        /// The device is full in some ten times as long.
+        const PERIOD: Duration = Duration::from_millis(4);
+        let Some(zram) = self.zram.clone() else { return Ok(()) };
+        let (cgroup, budget_bytes) = (Arc::clone(&self.cgroup), self.budget_bytes);
+        self.follower = Some(Periodic::start("zram", PERIOD, move || {
+            cgroup.follow_limit(|| budget_bytes - zram.share_of(budget_bytes));
+        })?);
+        Ok(())
     }
 
     /// Pages moved since the start. The cgroup's own count if the kernel keeps one, otherwise the
@@ -166,8 +216,12 @@ impl Running for KernelRun {
             statistics.refaults = limited.cgroup.stat("workingset_refault_anon");
             statistics.pages_read = limited.swapped("pswpin", read);
             statistics.pages_written = limited.swapped("pswpout", written);
-            statistics.budget_bytes = Some(limited.cgroup.limit_bytes());
+            statistics.budget_bytes = Some(limited.budget_bytes);
             statistics.cgroup = limited.cgroup.counts();
+            statistics.cgroup.limit_bytes = Some(limited.budget_bytes);
+            if let Some(zram) = &limited.zram {
+                statistics.set_zram(zram.counts(), limited.pool_bytes);
+            }
         }
         statistics
     }
@@ -178,9 +232,9 @@ impl Running for KernelRun {
 }
 
 impl KernelRun {
-    /// The program's cgroup, if it is limited.
-    pub(crate) fn cgroup(&self) -> Option<Arc<Cgroup>> {
-        self.limited.as_ref().map(|limited| Arc::clone(&limited.cgroup))
+    /// The program's cgroup and its zram device, if it is limited and has one.
+    pub(crate) fn memory(&self) -> Option<(Arc<Cgroup>, Option<Arc<Zram>>)> {
+        self.limited.as_ref().map(|limited| (Arc::clone(&limited.cgroup), limited.zram.clone()))
     }
 
     /// Waits for the program. `release` is called when it has ended, before its cgroup is removed.
@@ -199,7 +253,7 @@ impl KernelRun {
             // Tables grow fast, and on a busy machine the last look was long before the end.
             let most_bytes = limited.cgroup.most_kernel_bytes().unwrap_or_default();
             contents.kernel_bytes = contents.kernel_bytes.max(most_bytes);
-            drop(limited.fresh_counts);
+            drop((limited.fresh_counts, limited.follower));
             limited.cleanup.finish();
             if kills > 0 || has_crashed(status) && does_not_fit(contents, limit_bytes) {
                 let contents = Some(contents);

@@ -65,7 +65,7 @@ pub struct Options {
     /// disk. With it there is no io_uring.
     pub read_delay: Duration,
     /// The part of the memory in which evicted pages are kept compressed; 0 for none. An agent has
-    /// it.
+    /// it for each process. The kernel has a zram device of about that size for all of them.
     pub pool_bytes: u64,
     /// How pages are taken from the program.
     pub backend: Backend,

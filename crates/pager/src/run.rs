@@ -70,7 +70,7 @@ impl Run {
     ) -> Result<Self, RunError> {
         let name = command.first().map_or(OsStr::new(""), OsString::as_os_str);
         check_limit(options.limit_bytes)?;
-        check_pool(options)?;
+        check_pool(options.pool_bytes, options.limit_bytes, options.policy.bytes_a_page())?;
         let directory = check_swap(&options.swap)?;
         let program = program::find(name)?;
         let policy = options.policy.to_string();
@@ -215,13 +215,13 @@ pub(crate) fn check_limit(bytes: u64) -> Result<(), RunError> {
     if bytes < LEAST_BYTES { Err(RunError::TooLittle { bytes }) } else { Ok(()) }
 }
 
-/// Compressed memory leaves enough for the rest.
-fn check_pool(options: &Options) -> Result<(), RunError> {
-    let Options { pool_bytes: bytes, limit_bytes, policy, .. } = options;
-    let most_bytes = most_pool_pages(limit_bytes / PAGE_BYTES, policy.bytes_a_page()) * PAGE_BYTES;
-    match *bytes <= most_bytes {
+/// Compressed memory leaves enough for the rest, of which a policy takes `policy_bytes` for each
+/// page.
+pub(crate) fn check_pool(bytes: u64, limit_bytes: u64, policy_bytes: usize) -> Result<(), RunError> {
+    let most_bytes = most_pool_pages(limit_bytes / PAGE_BYTES, policy_bytes) * PAGE_BYTES;
+    match bytes <= most_bytes {
         true => Ok(()),
-        false => Err(RunError::PoolTooLarge { bytes: *bytes, limit_bytes: *limit_bytes, most_bytes }),
+        false => Err(RunError::PoolTooLarge { bytes, limit_bytes, most_bytes }),
     }
 }
 

@@ -8,6 +8,7 @@ use sweephand_pager_interface::control::Counters;
 use sweephand_pager_interface::spec::LiveSpec;
 use sweephand_process::cgroup::CgroupCounts;
 use sweephand_process::usage::Usage;
+use sweephand_process::zram::ZramCounts;
 
 /// The counts of a run, over all processes of the program. A count is `None` if it is not known.
 ///
@@ -73,13 +74,17 @@ pub struct Statistics {
     pub pages_written: Option<u64>,
     /// Pages evicted without a write, because the backing store has their contents.
     pub clean_evictions: Option<u64>,
-    /// The part of the memory of each process for evicted pages that are compressed (`--compress`).
-    /// Without one, the counts of it are `None`.
+    /// The part of the memory for evicted pages that are compressed (`--compress`): of each process
+    /// or, under the kernel's paging, of all together. Without one, the counts of it are `None`.
     pub pool_limit_bytes: Option<u64>,
     /// Pages that were compressed when they were evicted, and stayed in memory.
     pub pool_puts: Option<u64>,
-    /// Refaults that found the page there.
+    /// Refaults that found the page there. Under the kernel's paging: pages that came from there,
+    /// those that were read ahead included.
     pub pool_hits: Option<u64>,
+    /// Pages that the kernel kept whole in its compressed memory, because they do not become
+    /// smaller.
+    pub pool_whole_pages: Option<u64>,
     /// Pages that went to the backing store because they do not compress to three quarters.
     pub pool_refused: Option<u64>,
     /// Pages that went to the backing store because too many compressed ones would have had to go.
@@ -91,7 +96,7 @@ pub struct Statistics {
     pub pool_turned_out_clean: Option<u64>,
     /// Bytes that compressed pages took at the end, in the process that reported last.
     pub pool_bytes: Option<u64>,
-    /// Most bytes that compressed pages of a process took.
+    /// Most bytes that compressed pages of a process took, or those of all under the kernel.
     pub peak_pool_bytes: Option<u64>,
     /// Pages of memory that compressed memory has given up because other memory of the process
     /// needed the room.
@@ -202,6 +207,21 @@ impl Statistics {
             (&mut self.pools_given_up, &counters.pools_given_up),
         ] {
             *field = Some(counter.load(Relaxed));
+        }
+    }
+
+    /// The counts of a zram device that should take a part of the memory. What it has written and
+    /// read did not come to the disk.
+    pub(crate) fn set_zram(&mut self, counts: ZramCounts, limit_bytes: u64) {
+        self.pool_limit_bytes = Some(limit_bytes);
+        self.pool_puts = Some(counts.pages_written);
+        self.pool_hits = Some(counts.pages_read);
+        self.pool_whole_pages = Some(counts.whole_pages);
+        self.peak_pool_bytes = Some(counts.peak_bytes);
+        for (all, of_device) in
+            [(&mut self.pages_written, counts.pages_written), (&mut self.pages_read, counts.pages_read)]
+        {
+            *all = all.map(|all| all.saturating_sub(of_device));
         }
     }
 

@@ -1,5 +1,7 @@
-//! A swap file for the kernel, on the disk that the pager would use.
+//! Swap areas for the kernel: a file on the disk that the pager would use, and before it, if some
+//! memory is for compressed pages, a zram device.
 
+use crate::cleanup::Cleanup;
 use crate::error::{RunError, system};
 use rustix::fs::{FallocateFlags, Mode, OFlags};
 use rustix::io::Errno;
@@ -10,6 +12,7 @@ use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use sweephand_process::zram::Zram;
 
 /// Least space worth to begin with.
 const LEAST_BYTES: u64 = 64 << 20;
@@ -23,7 +26,7 @@ pub(crate) fn name(directory: &Path, cgroup: &Path) -> PathBuf {
 /// The priority of a run's swap file, if no other run has one: higher than what the machine's own
 /// swap areas have by themselves.
 const FIRST_PRIORITY: i32 = 100;
-/// From `swapon(2)`: the flag for a priority, and the highest that there is.
+/// From `swapon(2)`: the flag for a priority, and the highest that there is, which is for zram.
 const SWAP_FLAG_PREFER: i32 = 0x8000;
 const MOST_PRIORITY: i32 = 0x7fff;
 
@@ -56,7 +59,7 @@ fn priority_beside_others() -> i32 {
          back",
         others[0].0
     );
-    highest.saturating_add(1).clamp(FIRST_PRIORITY, MOST_PRIORITY)
+    highest.saturating_add(1).clamp(FIRST_PRIORITY, MOST_PRIORITY - 1)
 }
 
 /// Makes a swap file and has the kernel use it. It is as large as the machine's memory, or half of
@@ -98,17 +101,46 @@ pub(crate) fn create(path: &Path) -> Result<(), RunError> {
     let file = File::from(file);
     let written = file.write_all_at(&header(bytes / crate::PAGE_BYTES), 0).and_then(|()| file.sync_all());
     written.map_err(system(format!("{}: no swap file", path.display())))?;
-    let name = CString::new(path.as_os_str().as_bytes()).map_err(|_| unusable())?;
-    let flags = SWAP_FLAG_PREFER | priority_beside_others();
-    // SAFETY: a path that ends with null.
-    if unsafe { libc::swapon(name.as_ptr(), flags) } == 0 {
-        return Ok(());
-    }
-    let error = io::Error::last_os_error();
-    Err(match error.raw_os_error() {
+    switch_on(path, priority_beside_others()).map_err(|error| match error.raw_os_error() {
         Some(libc::EINVAL) => unusable(),
         _ => system(format!("{}: the kernel does not take it as a swap file", path.display()))(error),
     })
+}
+
+/// Has the kernel use a swap area.
+fn switch_on(path: &Path, priority: i32) -> io::Result<()> {
+    let name = CString::new(path.as_os_str().as_bytes())?;
+    // SAFETY: a path that ends with null.
+    match unsafe { libc::swapon(name.as_ptr(), SWAP_FLAG_PREFER | priority) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// What a zram device may hold for each byte of memory that it should take.
+const EXPANSION: u64 = 2;
+
+/// Makes a zram device that should take this many bytes of a memory, and has the kernel use it
+/// before any swap file. `cleanup` removes it, whether this succeeds or fails.
+///
+/// It may hold three quarters of the memory at most, before compression. So even if no page becomes
+/// smaller, a quarter is left for pages as they are.
+pub(crate) fn create_zram(cleanup: &mut Cleanup, bytes: u64, limit_bytes: u64) -> Result<Zram, RunError> {
+    let mut zram = Zram::add()?;
+    cleanup.also_remove(&zram).map_err(system("sweephand-tidy: cannot be told of a zram device".into()))?;
+    let pages = (bytes * EXPANSION).min(limit_bytes / 4 * 3).div_ceil(crate::PAGE_BYTES);
+    zram.set_size(pages * crate::PAGE_BYTES)?;
+    let device = zram.device();
+    let mark = || {
+        let file = File::options().write(true).open(&device)?;
+        file.write_all_at(&header(pages), 0)?;
+        file.sync_all()?;
+        drop(file);
+        switch_on(&device, MOST_PRIORITY)
+    };
+    mark().map_err(system(format!("{}: the kernel does not take it as a swap area", device.display())))?;
+    zram.begin_counting();
+    Ok(zram)
 }
 
 fn machine_bytes() -> u64 {

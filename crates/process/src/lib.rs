@@ -11,6 +11,7 @@
 //! | `family` | a process and those that it has started: threads, memory, faults, user time |
 //! | `shared_memory` | shared memory of processes, with what none of them has mapped |
 //! | `cgroup` | a memory cgroup around processes: its limit, and what the kernel counts in it |
+//! | `zram` | a zram device for swap: what it takes and holds |
 //! | `usage` | what a program that has ended has used, and what a thread has |
 //!
 //! Nothing is loaded into a process. It waits only if it reaches the limit of its cgroup.
@@ -25,6 +26,7 @@ pub mod maps;
 pub mod shared_memory;
 pub mod space;
 pub mod usage;
+pub mod zram;
 
 /// The examples of README.md, which `cargo test --doc` compiles and runs.
 #[cfg(doctest)]

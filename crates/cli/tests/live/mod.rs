@@ -170,6 +170,14 @@ pub(crate) fn can_swap() -> bool {
     is_there(Need::Swap, MISSING.get_or_init(|| missing(&["--kernel"], &NO_SWAP)))
 }
 
+/// The same of a zram device before the swap file.
+pub(crate) fn can_zram() -> bool {
+    static MISSING: OnceLock<Option<String>> = OnceLock::new();
+    let known = ["the kernel has no zram", "no zram device can be made here"];
+    can_swap()
+        && is_there(Need::Zram, MISSING.get_or_init(|| missing(&["--kernel", "--compress", "25%"], &known)))
+}
+
 /// The same of the kernel's paging, directed.
 pub(crate) fn can_direct() -> bool {
     static MISSING: OnceLock<Option<String>> = OnceLock::new();

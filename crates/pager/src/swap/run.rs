@@ -30,14 +30,15 @@ impl SwapRun {
     ) -> Result<Self, RunError> {
         let policy = options.policy.to_string();
         let bits = check(&options.policy)?;
-        let memory = KernelMemory::Limited { limit_bytes: options.limit_bytes, swap: options.swap.clone() };
+        let Options { limit_bytes, pool_bytes, .. } = *options;
+        let memory = KernelMemory::Limited { limit_bytes, swap: options.swap.clone(), pool_bytes };
         let choosers = match options.by_turns {
             // Where it cannot be measured, the director takes a usual value.
             true => Choosers::Both { read: store_speed::measure(&swap_directory(&options.swap)?).ok() },
             false => Choosers::Policy,
         };
         let mut faults = None;
-        let run = KernelRun::start(command, &memory, |command| {
+        let run = KernelRun::start_to_be_directed(command, &memory, |command| {
             forbid_huge_pages(command);
             prepare(command);
             // The program inherits the events, and nothing else is started between.
@@ -45,7 +46,8 @@ impl SwapRun {
         })?;
         let faults =
             faults.unwrap_or_else(|| Err(std::io::ErrorKind::Unsupported.into())).map_err(no_events)?;
-        let budget = Budget::of_cgroup(run.cgroup().ok_or(RunError::Root)?);
+        let (cgroup, zram) = run.memory().ok_or(RunError::Root)?;
+        let budget = Budget::of_cgroup(cgroup, zram);
         let director = direct(Order {
             bits,
             faults,

@@ -1,0 +1,160 @@
+//! A zram device as a swap area of a run's own: the kernel keeps there, compressed, pages that it
+//! takes from processes. The memory for that belongs to no cgroup, so whoever limits processes
+//! takes it off their limit ([`Zram::share_of`]).
+//!
+//! There is no `mem_limit`. Where that is hit before the device is full, the kernel's writes fail,
+//! the pages stay in memory, and it tries them again instead of the next swap area.
+
+use rustix::io::Errno;
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use sweephand_pager_interface::memory::PAGE_BYTES;
+
+/// Where the kernel makes devices.
+const CONTROL: &str = "/sys/class/zram-control";
+/// The codec, if the kernel has it. Otherwise its default stays.
+const CODEC: &str = "lz4";
+/// Bytes that the kernel keeps for each page that a device may hold, in Linux 6.18.
+const TABLE_BYTES: u64 = 16;
+const SECTOR_BYTES: u64 = 512;
+/// Steps in which the share of a limit follows the device.
+const STEP_BYTES: u64 = 64 << 10;
+/// The part of a limit that is left to processes at least, whatever the device takes.
+const LEAST_LEFT_PART: u64 = 5;
+
+/// Why there is no device.
+#[derive(Debug, thiserror::Error)]
+#[error("{}: {reason}", .path.display())]
+pub struct ZramError {
+    /// A file of the kernel's.
+    path: PathBuf,
+    /// What went wrong.
+    reason: String,
+}
+
+/// What a device has done since [`Zram::begin_counting`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ZramCounts {
+    /// Pages written to it.
+    pub pages_written: u64,
+    /// Pages read from it.
+    pub pages_read: u64,
+    /// Pages that it has kept whole because they do not become smaller.
+    pub whole_pages: u64,
+    /// Most memory that it took.
+    pub peak_bytes: u64,
+}
+
+/// A zram device. The code that makes one also has to remove it.
+#[derive(Debug)]
+pub struct Zram {
+    number: u32,
+    /// Bytes that it may hold, before compression.
+    size_bytes: u64,
+    /// Pages written and read before it was a swap area.
+    before: (u64, u64),
+}
+
+impl Zram {
+    /// Makes a device, which holds nothing and takes no memory yet.
+    ///
+    /// # Errors
+    /// The kernel has no zram, or this process may make no device.
+    pub fn add() -> Result<Self, ZramError> {
+        let hot_add = Path::new(CONTROL).join("hot_add");
+        let error = |reason: String| ZramError { path: hot_add.clone(), reason };
+        // A read of that file makes a device even where nothing could be written, nor be removed.
+        let removable = File::options().write(true).open(Path::new(CONTROL).join("hot_remove"));
+        let text = removable.and_then(|_| fs::read_to_string(&hot_add)).map_err(|refused| {
+            error(match refused.raw_os_error().map(Errno::from_raw_os_error) {
+                Some(Errno::NOENT) => {
+                    "the kernel has no zram, or has not loaded it (modprobe zram)".to_string()
+                }
+                Some(Errno::ACCESS | Errno::PERM | Errno::ROFS) => {
+                    "no zram device can be made here".to_string()
+                }
+                _ => refused.to_string(),
+            })
+        })?;
+        let number = text.trim().parse().map_err(|_| error(format!("answers {}", text.trim())))?;
+        Ok(Self { number, size_bytes: 0, before: (0, 0) })
+    }
+
+    /// Its number among the machine's zram devices.
+    pub fn number(&self) -> u32 {
+        self.number
+    }
+
+    /// Its file in `/dev`.
+    pub fn device(&self) -> PathBuf {
+        format!("/dev/zram{}", self.number).into()
+    }
+
+    /// Says how many bytes it may hold, before compression: whole pages.
+    ///
+    /// # Errors
+    /// The kernel refuses them, as it does where its memory is short.
+    pub fn set_size(&mut self, bytes: u64) -> Result<(), ZramError> {
+        // The default will do.
+        let _ = fs::write(self.file("comp_algorithm"), CODEC);
+        let path = self.file("disksize");
+        fs::write(&path, bytes.to_string())
+            .map_err(|refused| ZramError { path, reason: refused.to_string() })?;
+        self.size_bytes = bytes;
+        Ok(())
+    }
+
+    /// What has been written and read until now does not count.
+    pub fn begin_counting(&mut self) {
+        self.before = self.moved();
+    }
+
+    /// What it takes of a limit: the memory that it takes now, in steps. It leaves a fifth, to
+    /// which it does not come if its size is three quarters of the limit at most.
+    pub fn share_of(&self, limit_bytes: u64) -> u64 {
+        let taken_bytes = self.taken_bytes().next_multiple_of(STEP_BYTES);
+        taken_bytes.min(limit_bytes - limit_bytes / LEAST_LEFT_PART)
+    }
+
+    /// What it has done.
+    pub fn counts(&self) -> ZramCounts {
+        let (written, read) = self.moved();
+        let memory = self.numbers("mm_stat");
+        let field = |place: usize| memory.get(place).copied();
+        ZramCounts {
+            pages_written: written.saturating_sub(self.before.0),
+            pages_read: read.saturating_sub(self.before.1),
+            // Before Linux 5.8: those that it keeps now.
+            whole_pages: field(8).or(field(7)).unwrap_or_default(),
+            peak_bytes: field(4).map_or(0, |bytes| bytes + self.table_bytes()),
+        }
+    }
+
+    /// The memory that it takes now, of which there is none once it is removed.
+    fn taken_bytes(&self) -> u64 {
+        self.numbers("mm_stat").get(2).map_or(0, |bytes| bytes + self.table_bytes())
+    }
+
+    fn table_bytes(&self) -> u64 {
+        self.size_bytes / PAGE_BYTES * TABLE_BYTES
+    }
+
+    /// Pages written and read since it was made.
+    fn moved(&self) -> (u64, u64) {
+        let numbers = self.numbers("stat");
+        let pages =
+            |place: usize| numbers.get(place).map_or(0, |sectors| sectors * SECTOR_BYTES / PAGE_BYTES);
+        (pages(6), pages(2))
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        format!("/sys/block/zram{}/{name}", self.number).into()
+    }
+
+    /// The numbers in one of its files; none if that is gone.
+    fn numbers(&self, name: &str) -> Vec<u64> {
+        let text: io::Result<String> = fs::read_to_string(self.file(name));
+        text.unwrap_or_default().split_whitespace().map_while(|word| word.parse().ok()).collect()
+    }
+}
