@@ -24,7 +24,6 @@ import time
 from typing import NamedTuple
 
 import disks
-import zram
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[2]
@@ -406,13 +405,13 @@ def executable(name):
 
 def options_of(variant):
     """Options of `sweephand run` for a variant."""
-    if variant == "kernel" or variant.startswith("zram:"):
-        return ["--kernel"]
-    if variant == "default":
-        return []
     policy, plus, pool = variant.partition("+")
     if plus:
         return [*options_of(policy), "--compress", pool]
+    if variant == "kernel":
+        return ["--kernel"]
+    if variant == "default":
+        return []
     first, _, rest = variant.partition(":")
     # After the name of a policy come parameters, name=value; after a backend's comes a policy.
     if rest and "=" not in rest.partition(":")[0]:
@@ -533,22 +532,19 @@ class Bench:
         stats = self.work / "stats.json"
         words = [word.format(work=self.work, n=self.number) for word in program.command]
         words[0] = executable(words[0])
-        pool_mib = 0
         if options is not None:
-            pool_mib = zram.pool_mib(row["variant"], row["memory_mib"])
-            words = [self.args.sweephand, "run", "--memory", f"{row['memory_mib'] - pool_mib}MiB", *options, "--swap",
+            words = [self.args.sweephand, "run", "--memory", f"{row['memory_mib']}MiB", *options, "--swap",
                      self.swap, "--stats", stats, "--", *words]
-        with zram.pool(pool_mib) as pool:
-            result = run(words, self.args.patience, self.work, program.volatile)
-            peak_mib = pool.peak_mib()
+        result = run(words, self.args.patience, self.work, program.volatile)
         counts = json.loads(stats.read_text()) if stats.exists() else {}
         stats.unlink(missing_ok=True)
         if options is None:
             counts = {"user_ns": round(result.usage.ru_utime * 1e9), "sys_ns": round(result.usage.ru_stime * 1e9)}
+        peak_bytes = counts.get("peak_pool_bytes")
         is_same = expected is None or (result.status, result.digest) == expected
         row |= {field: counts.get(field) for field in COUNTS}
         row |= {"date": datetime.date.today().isoformat(), "machine": platform.node(), "disk": self.args.disk,
-                "program": program.name, "pool_peak_mib": peak_mib,
+                "program": program.name, "pool_peak_mib": "" if peak_bytes is None else round(peak_bytes / (1 << 20), 1),
                 "status": result.status, "same_output": int(is_same), "seconds": round(result.seconds, 3),
                 "said": "" if is_same else result.said[:200]}
         return result, row

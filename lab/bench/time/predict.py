@@ -27,7 +27,6 @@ import sys
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "pager"))
 import disks
-import zram
 
 SHARES = (0.65, 0.8, 0.9)
 POLICIES = ("clock", "clock-pro-strict")
@@ -97,7 +96,7 @@ SLOWDOWN_COLUMNS = ["disk", "program", "paged_by", "policy", "memory_mib", "shar
                     "predicted_seconds", "measured_seconds", "slowdown", "least_seconds", "most_seconds"]
 
 ZRAM_SHARE = 0.8
-ZRAM_COLUMNS = ["disk", "program", "memory_mib", "advised_pool_mib", "pool_mib", "disksize_mib", "peak_mib",
+ZRAM_COLUMNS = ["disk", "program", "memory_mib", "advised_pool_mib", "disksize_mib", "peak_mib",
                 "predicted_kernel_seconds", "predicted_zram_seconds", "predicted_times", "kernel_seconds", "zram_seconds", "times"]
 
 
@@ -125,9 +124,9 @@ def memory_with(frames_wanted, policy):
     return next(memory for memory in itertools.count(1024) if frames(memory, policy) >= frames_wanted)
 
 
-def launch(args, swap, policy, memory_bytes):
+def launch(args, swap, policy, memory_bytes, *options):
     """The words before a program that run it in this much memory. Its counts go to stats.json."""
-    how = ["--kernel"] if policy == KERNEL else ["--policy", policy]
+    how = [*(["--kernel"] if policy == KERNEL else ["--policy", policy]), *options]
     return [args.sweephand, "run", *how, "--memory", f"{memory_bytes // PAGE}p", "--swap", str(swap), "--stats",
             str(args.folder / "stats.json"), "--"]
 
@@ -304,20 +303,19 @@ def zram_row(args, swap, name):
         print(f"{name}: all pages that it writes fit in {memory / MIB_PAGES:.1f} MiB", file=sys.stderr)
         return None
     pool = advised["zram"]
-    pool_mib = math.ceil(pool["pool_pages"] / MIB_PAGES) if pool else round(memory / 4 / MIB_PAGES)
-    disksize_mib = math.ceil(pool["peak_stored_pages"] / MIB_PAGES) if pool else None
+    # The device may hold twice what --compress says.
+    compress_pages = math.ceil(pool["peak_stored_pages"] / 2) if pool else memory // 4
     kernel = [measured(args, [*launch(args, swap, KERNEL, memory * PAGE), *command_of(name)]) for _ in range(args.rounds)]
-    with zram.pool(pool_mib, disksize_mib) as device:
-        left = memory * PAGE - (pool_mib << 20)
-        compressed = [measured(args, [*launch(args, swap, KERNEL, left), *command_of(name)]) for _ in range(args.rounds)]
-        peak_mib = device.peak_mib()
+    command = [*launch(args, swap, KERNEL, memory * PAGE, "--compress", f"{compress_pages}p"), *command_of(name)]
+    compressed = [measured(args, command) for _ in range(args.rounds)]
     if None in kernel or None in compressed:
         return None
     seconds = [median_row(runs)["seconds"] for runs in (kernel, compressed)]
+    peak_mib = max(run["peak_pool_bytes"] for run in compressed) / (1 << 20)
     predicted = [advised["seconds"], pool["seconds"] if pool else advised["seconds"]]
     return {
-        "disk": args.disk, "program": name, "memory_mib": f"{memory / MIB_PAGES:.1f}", "advised_pool_mib": pool_mib if pool else 0,
-        "pool_mib": pool_mib, "disksize_mib": disksize_mib or zram.RATIO * pool_mib, "peak_mib": peak_mib,
+        "disk": args.disk, "program": name, "memory_mib": f"{memory / MIB_PAGES:.1f}", "advised_pool_mib": f"{pool['pool_pages'] / MIB_PAGES:.1f}" if pool else 0,
+        "disksize_mib": f"{2 * compress_pages / MIB_PAGES:.1f}", "peak_mib": f"{peak_mib:.1f}",
         "predicted_kernel_seconds": f"{predicted[0]:.3f}", "predicted_zram_seconds": f"{predicted[1]:.3f}",
         "predicted_times": f"{predicted[0] / predicted[1]:.2f}", "kernel_seconds": f"{seconds[0]:.3f}",
         "zram_seconds": f"{seconds[1]:.3f}", "times": f"{seconds[0] / seconds[1]:.2f}",
