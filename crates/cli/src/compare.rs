@@ -25,7 +25,7 @@ use std::thread;
 use std::time::Duration;
 use sweephand_output::{Output, named_by};
 use sweephand_pager::{
-    Backend, CgroupLimit, Ended, KernelMemory, KernelRun, LiveSpec, MOST_PREFETCH_PAGES, Options,
+    Backend, CgroupLimit, Ended, KernelMemory, KernelRun, LiveSpec, MOST_PREFETCH_PAGES, Options, PoolSize,
     ReferenceBits, RunError, Running, Statistics, kernel_share,
 };
 use sweephand_program::Signals;
@@ -331,7 +331,7 @@ impl Programs<'_> {
                     use_ring: true,
                     read_delay: Duration::ZERO,
                     backend: Backend::Auto,
-                    pool_bytes: 0,
+                    pool: PoolSize::Off,
                     by_turns: false,
                     reference_bits: ReferenceBits::Auto,
                     cgroup_limit: CgroupLimit::Fitting,

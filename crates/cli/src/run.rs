@@ -26,7 +26,7 @@ use std::time::Duration;
 use sweephand_output::{Output, named_by};
 use sweephand_pager::{
     Backend, CgroupLimit, KernelMemory, KernelRun, LiveSpec, MOST_PREFETCH_PAGES, Options, PAGE_BYTES,
-    ReferenceBits, Running,
+    PoolSize, ReferenceBits, Running,
 };
 use sweephand_program::{Signals, exit_code};
 use sweephand_sim::MemorySize;
@@ -34,8 +34,12 @@ use sweephand_sim::MemorySize;
 /// The policy of a run that names none.
 const DEFAULT_POLICY: &str = "clock-pro-strict";
 
+/// As much compressed memory as pays.
+const AUTO: &str = "auto";
 /// No compressed memory.
 const OFF: &str = "off";
+/// Why a size that changes is refused where the kernel pages.
+const AUTO_NEEDS_AGENT: &str = "--compress auto: only an agent measures what pays; write a size";
 
 /// Signals that end a program with a core dump.
 const CORE_SIGNALS: [i32; 10] =
@@ -103,9 +107,11 @@ pub(crate) struct Args {
     /// Keep evicted pages in a part of --memory, compressed, before they go to the disk: bytes,
     /// pages, or a percentage of --memory. An agent writes them to the disk when the part is full.
     /// Pages that are read ahead go to the disk, and so do those that do not compress to three
-    /// quarters. The kernel (--kernel, --backend swap) gets a zram device that may hold twice SIZE
-    /// before compression. What does not fit goes to the disk
-    #[arg(long, value_name = "off|SIZE", default_value = OFF, conflicts_with_all = ["tasks", "pid"])]
+    /// quarters. With auto, the part is as large as pays, which may be none, and changes with the
+    /// program; that needs an agent, so it means --backend anon. The kernel (--kernel, --backend
+    /// swap) gets a zram device that may hold twice SIZE before compression. What does not fit goes
+    /// to the disk
+    #[arg(long, value_name = "off|auto|SIZE", default_value = OFF, conflicts_with_all = ["tasks", "pid"])]
     compress: String,
     /// Keep the machine's processors from sleeping during the run, also under --kernel. Faults are
     /// then answered sooner, above all on virtual machines, if read-ahead does not help. Takes
@@ -117,8 +123,8 @@ pub(crate) struct Args {
     /// and all that it starts, under one limit. auto: swap if no policy is named and root runs the
     /// command, anon otherwise, and swap again for a program that can have no agent. Under swap
     /// without a --policy, the kernel chooses the pages as long as clock-pro-strict is not faster;
-    /// trials during the run show that. --io sync, --read-delay, --reference-bits
-    /// and --cgroup-limit mean anon
+    /// trials during the run show that. --io sync, --read-delay, --compress auto,
+    /// --reference-bits and --cgroup-limit mean anon
     #[arg(long, default_value = "auto", value_parser = one_of(&Backend::ALL))]
     backend: Backend,
     /// How the pager learns which pages are in use. hardware reads the processor's accessed bits,
@@ -156,6 +162,9 @@ pub(crate) enum Rule {
 impl Args {
     /// Refuses options that mean nothing with the backend.
     pub(crate) fn check_backend(&self) -> anyhow::Result<()> {
+        if self.kernel && self.compress == AUTO {
+            bail!("--kernel does not go with {AUTO_NEEDS_AGENT}");
+        }
         if self.backend != Backend::Swap {
             return Ok(());
         }
@@ -164,6 +173,7 @@ impl Args {
             (self.kernel, "--kernel: there the kernel chooses by itself"),
             (self.io == InputOutput::Sync, "--io: the kernel reads and writes its swap file"),
             (self.read_delay.is_some(), "--read-delay: the kernel reads its swap file"),
+            (self.compress == AUTO, AUTO_NEEDS_AGENT),
             (
                 self.reference_bits == ReferenceBits::Software,
                 "--reference-bits software: nobody unmaps pages there",
@@ -181,6 +191,7 @@ impl Args {
     fn backend(&self) -> Backend {
         let is_of_agents = self.io == InputOutput::Sync
             || self.read_delay.is_some()
+            || self.compress == AUTO
             || self.reference_bits != ReferenceBits::Auto
             || self.cgroup_limit.is_some();
         if self.backend == Backend::Auto && is_of_agents { Backend::Anon } else { self.backend }
@@ -196,7 +207,7 @@ impl Args {
             prefetch_pages: self.prefetch_pages()?,
             use_ring: self.use_ring(),
             read_delay: self.read_delay.unwrap_or_default(),
-            pool_bytes: pool_bytes(&self.compress, limit_bytes)?,
+            pool: pool_size(&self.compress, limit_bytes)?,
             backend: self.backend(),
             // Whoever names a policy wants to see that one.
             by_turns: self.policy.is_none(),
@@ -247,17 +258,18 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         run_summary::begin(&options);
     }
     let run: Box<dyn Running> = if args.kernel {
-        let Options { limit_bytes, swap, pool_bytes, .. } = options;
-        let memory = KernelMemory::Limited { limit_bytes, swap, pool_bytes };
+        let Options { limit_bytes, swap, pool, .. } = options;
+        let memory = KernelMemory::Limited { limit_bytes, swap, pool_bytes: pool.device_bytes() };
         Box::new(KernelRun::start(&args.command, &memory, |_| {})?)
     } else {
         let (run, no_agent) = sweephand_pager::start(&args.command, &options, |_| {})?;
         if let Some(nature) = no_agent {
             eprint_line!(
                 "sweephand: note: {}: {nature}: the kernel pages it, directed by the policy{} (--backend swap); --memory \
-                 is for all of its processes together",
+                 is for all of its processes together{}",
                 args.command[0].display(),
                 if options.by_turns { " where that is faster" } else { "" },
+                if options.pool == PoolSize::Auto { ", and nothing is compressed" } else { "" },
             );
         }
         run
@@ -326,17 +338,20 @@ fn one_of<T: Copy + Send + Sync + 'static>(
     })
 }
 
-/// Bytes for compressed pages, of all bytes of memory.
-fn pool_bytes(text: &str, limit_bytes: u64) -> anyhow::Result<u64> {
-    Ok(match text.parse() {
-        _ if text == OFF => 0,
+/// What compressed pages have, of all bytes of memory.
+fn pool_size(text: &str, limit_bytes: u64) -> anyhow::Result<PoolSize> {
+    let bytes = match text.parse() {
+        _ if text == OFF => return Ok(PoolSize::Off),
+        _ if text == AUTO => return Ok(PoolSize::Auto),
         Ok(MemorySize::Percent(percent)) => (limit_bytes as f64 * percent / 100.0) as u64,
         Ok(MemorySize::Bytes(bytes)) => bytes,
         Ok(MemorySize::Pages(pages)) => pages.saturating_mul(PAGE_BYTES),
         _ => bail!(
-            "--compress {text}: write off, bytes as in 64MiB, pages as in 16384p, or a percentage of --memory as in 25%"
+            "--compress {text}: write off, auto, bytes as in 64MiB, pages as in 16384p, or a percentage of --memory \
+             as in 25%"
         ),
-    })
+    };
+    Ok(PoolSize::Bytes(bytes))
 }
 
 /// The limit of a cgroup around a program.
@@ -350,16 +365,17 @@ fn cgroup_limit(text: Option<&str>) -> anyhow::Result<CgroupLimit> {
 
 #[cfg(test)]
 mod tests {
-    use super::pool_bytes;
+    use super::{PoolSize, pool_size};
 
     #[test]
-    fn compressed_memory_is_a_size_or_a_part_of_all() {
-        let of = |text| pool_bytes(text, 64 << 20).unwrap();
-        let sizes = ["off", "25%", "12.5%", "3MiB", "10p"].map(of);
-        assert_eq!(sizes, [0, 16 << 20, 8 << 20, 3 << 20, 40960]);
-        for text in ["auto", "all", "much", "0", "-1", ""] {
-            let refusal = pool_bytes(text, 64 << 20).unwrap_err().to_string();
-            assert!(refusal.starts_with(&format!("--compress {text}: write off, ")), "{refusal}");
+    fn compressed_memory_is_a_size_or_a_part_of_all_or_what_pays() {
+        let of = |text| pool_size(text, 64 << 20).unwrap();
+        assert_eq!([of("off"), of("auto")], [PoolSize::Off, PoolSize::Auto]);
+        let sizes = ["25%", "12.5%", "3MiB", "10p"].map(of);
+        assert_eq!(sizes, [16 << 20, 8 << 20, 3 << 20, 40960].map(PoolSize::Bytes));
+        for text in ["automatic", "all", "much", "0", "-1", ""] {
+            let refusal = pool_size(text, 64 << 20).unwrap_err().to_string();
+            assert!(refusal.starts_with(&format!("--compress {text}: write off, auto, ")), "{refusal}");
         }
     }
 }

@@ -533,6 +533,29 @@ fn contents_are_right_with_compressed_memory() {
     }
 }
 
+/// A program that touches single pages of a little more memory than it has, on a slow disk. There
+/// compressed memory pays, on a fast one it need not.
+#[test]
+fn contents_are_right_with_as_much_compressed_memory_as_pays() {
+    if !can_page() {
+        return;
+    }
+    for (bits, delay) in [("auto", "1ms"), ("software", "0ms")] {
+        let size = ["--memory", "8MiB", "--policy", "clock-pro", "--reference-bits", bits];
+        let options = [&size[..], &["--compress", "auto", "--read-delay", delay]].concat();
+        let counts = counts(&options, "pooled", &["9", "4", "1"]);
+        let count = |name: &str| counts[name].as_u64().unwrap_or_else(|| panic!("{name} in {counts}"));
+        let is_slow = delay != "0ms";
+        assert!(count("peak_pool_size_bytes") > 0 || !is_slow, "{options:?}: {counts}");
+        assert!(count("pool_hits") > 0 || !is_slow, "{options:?}: {counts}");
+        assert!(count("peak_pool_size_bytes") <= count("pool_limit_bytes"), "{options:?}: {counts}");
+        assert!(count("pool_size_bytes") <= count("peak_pool_size_bytes"), "{options:?}: {counts}");
+        assert!(count("peak_memory_pages") <= count("budget_bytes") / 4096, "{options:?}: {counts}");
+        let gone = count("pages_written") + count("clean_evictions") + count("pool_puts");
+        assert_eq!(gone, count("evictions") + count("pool_written_back"), "{options:?}: {counts}");
+    }
+}
+
 /// What compressed memory may not be is said in one line, with what it may be.
 #[test]
 fn compressed_memory_that_leaves_too_little_is_refused() {
@@ -547,7 +570,11 @@ fn compressed_memory_that_leaves_too_little_is_refused() {
         "sweephand: --compress: 13107 KiB for compressed pages are too much in 16.0 MiB of memory; it can have \
          12288 KiB at most"
     );
-    assert!(refused(&["--compress", "auto"]).starts_with("sweephand: --compress auto: write off, "));
+    assert!(refused(&["--compress", "most"]).starts_with("sweephand: --compress most: write off, auto, "));
+    for paged_by in [&["--backend", "swap"][..], &["--kernel"]] {
+        let directed = refused(&[paged_by, &["--compress", "auto"]].concat());
+        assert!(directed.contains("does not go with --compress auto: "), "{directed}");
+    }
 }
 
 /// The same references under the same policy in the same memory, simulated and live. What is

@@ -48,7 +48,7 @@ pub mod tasks;
 
 pub use error::RunError;
 pub use kernel::{KernelMemory, KernelRun};
-pub use options::{Backend, Options, ReferenceBits};
+pub use options::{Backend, Options, PoolSize, ReferenceBits};
 pub use program::ProgramError;
 pub use run::{Ended, Run, Running, Watched};
 pub use run_scope::CgroupLimit;

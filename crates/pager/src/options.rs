@@ -47,6 +47,28 @@ impl ReferenceBits {
     ];
 }
 
+/// How much of the memory evicted pages have, compressed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum PoolSize {
+    /// None.
+    #[default]
+    Off,
+    /// As much as pays. That changes with what the program does.
+    Auto,
+    /// This many bytes.
+    Bytes(u64),
+}
+
+impl PoolSize {
+    /// The bytes of a zram device, whose size does not follow what pays: 0 for none.
+    pub fn device_bytes(self) -> u64 {
+        match self {
+            Self::Off | Self::Auto => 0,
+            Self::Bytes(bytes) => bytes,
+        }
+    }
+}
+
 /// How to run a program.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -64,9 +86,9 @@ pub struct Options {
     /// What each read of the backing store takes in addition, one after another, as of a slower
     /// disk. With it there is no io_uring.
     pub read_delay: Duration,
-    /// The part of the memory in which evicted pages are kept compressed; 0 for none. An agent has
-    /// it for each process. The kernel has a zram device of about that size for all of them.
-    pub pool_bytes: u64,
+    /// The part of the memory in which evicted pages are kept compressed. An agent has it for each
+    /// process. The kernel has a zram device of about that size for all of them.
+    pub pool: PoolSize,
     /// How pages are taken from the program.
     pub backend: Backend,
     /// No policy is named. So the kernel chooses the pages that go, unless the policy proves

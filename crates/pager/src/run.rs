@@ -2,7 +2,7 @@
 
 use crate::error::{RunError, system};
 use crate::launch::{ControlBlock, Library, text};
-use crate::options::{Options, ReferenceBits};
+use crate::options::{Options, PoolSize, ReferenceBits};
 use crate::program;
 use crate::run_scope::RunScope;
 use crate::statistics::{Snapshot, Statistics};
@@ -15,7 +15,7 @@ use std::process::{Child, Command, ExitStatus};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Instant;
 use sweephand_pager_interface::control::{Control, Order};
-use sweephand_pager_interface::division::most_pool_pages;
+use sweephand_pager_interface::division::{most_auto_pool_pages, most_pool_pages};
 use sweephand_pager_interface::memory::kernel_share;
 use sweephand_process::accessed::{AccessedBits, ProgramServer};
 use sweephand_process::usage;
@@ -70,7 +70,6 @@ impl Run {
     ) -> Result<Self, RunError> {
         let name = command.first().map_or(OsStr::new(""), OsString::as_os_str);
         check_limit(options.limit_bytes)?;
-        check_pool(options.pool_bytes, options.limit_bytes, options.policy.bytes_a_page())?;
         let directory = check_swap(&options.swap)?;
         let program = program::find(name)?;
         let policy = options.policy.to_string();
@@ -86,7 +85,8 @@ impl Run {
             read_delay_ns: u64::try_from(options.read_delay.as_nanos()).unwrap_or(u64::MAX),
             accessed_bits: server.as_ref().map_or(0, ProgramServer::number),
             may_track: u32::from(may_track),
-            pool_pages: (options.pool_bytes / PAGE_BYTES) as u32,
+            pool_pages: pool_pages(options)?,
+            pool_is_auto: u32::from(options.pool == PoolSize::Auto),
             policy: text("policy", Some(&policy))?,
             directory: text("path of the backing store", directory.to_str())?,
             cgroup_limit: text("path of the cgroup", scope.limit_file().to_str())?,
@@ -215,13 +215,28 @@ pub(crate) fn check_limit(bytes: u64) -> Result<(), RunError> {
     if bytes < LEAST_BYTES { Err(RunError::TooLittle { bytes }) } else { Ok(()) }
 }
 
-/// Compressed memory leaves enough for the rest, of which a policy takes `policy_bytes` for each
-/// page.
+/// Fails if compressed pages of this many bytes leave too little for the rest, of which a policy
+/// takes `policy_bytes` for each page.
 pub(crate) fn check_pool(bytes: u64, limit_bytes: u64, policy_bytes: usize) -> Result<(), RunError> {
     let most_bytes = most_pool_pages(limit_bytes / PAGE_BYTES, policy_bytes) * PAGE_BYTES;
     match bytes <= most_bytes {
         true => Ok(()),
         false => Err(RunError::PoolTooLarge { bytes, limit_bytes, most_bytes }),
+    }
+}
+
+/// The pages of memory that an agent's compressed pages have at most.
+fn pool_pages(options: &Options) -> Result<u32, RunError> {
+    let (limit_bytes, policy_bytes) = (options.limit_bytes, options.policy.bytes_a_page());
+    let limit_pages = limit_bytes / PAGE_BYTES;
+    Ok(match options.pool {
+        PoolSize::Off => 0,
+        PoolSize::Auto => {
+            most_auto_pool_pages(limit_pages).min(most_pool_pages(limit_pages, policy_bytes)) as u32
+        }
+        PoolSize::Bytes(bytes) => {
+            check_pool(bytes, limit_bytes, policy_bytes)?;
+            (bytes / PAGE_BYTES) as u32
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 use sweephand_pager_interface::control::Counters;
 use sweephand_pager_interface::spec::LiveSpec;
@@ -74,8 +74,9 @@ pub struct Statistics {
     pub pages_written: Option<u64>,
     /// Pages evicted without a write, because the backing store has their contents.
     pub clean_evictions: Option<u64>,
-    /// The part of the memory for evicted pages that are compressed (`--compress`): of each process
-    /// or, under the kernel's paging, of all together. Without one, the counts of it are `None`.
+    /// The part of the memory for evicted pages that are compressed (`--compress`), or the most that
+    /// it may be under `--compress auto`: of each process or, under the kernel's paging, of all
+    /// together. Without one, the counts of it are `None`.
     pub pool_limit_bytes: Option<u64>,
     /// Pages that were compressed when they were evicted, and stayed in memory.
     pub pool_puts: Option<u64>,
@@ -98,6 +99,12 @@ pub struct Statistics {
     pub pool_bytes: Option<u64>,
     /// Most bytes that compressed pages of a process took, or those of all under the kernel.
     pub peak_pool_bytes: Option<u64>,
+    /// The part of the memory for compressed pages at the end, in the process that reported last.
+    pub pool_size_bytes: Option<u64>,
+    /// The largest that this part was in a process.
+    pub peak_pool_size_bytes: Option<u64>,
+    /// How often it has begun to become larger, or smaller, because that pays (`--compress auto`).
+    pub pool_changes: Option<u64>,
     /// Pages of memory that compressed memory has given up because other memory of the process
     /// needed the room.
     pub pool_lowered_pages: Option<u64>,
@@ -194,6 +201,9 @@ impl Statistics {
             return;
         }
         self.pool_limit_bytes = Some(limit_bytes);
+        let bytes = |pages: &AtomicU64| Some(pages.load(Relaxed) * crate::PAGE_BYTES);
+        self.pool_size_bytes = bytes(&counters.pool_pages);
+        self.peak_pool_size_bytes = bytes(&counters.peak_pool_pages);
         for (field, counter) in [
             (&mut self.pool_puts, &counters.pool_puts),
             (&mut self.pool_hits, &counters.pool_hits),
@@ -203,6 +213,7 @@ impl Statistics {
             (&mut self.pool_turned_out_clean, &counters.pool_turned_out_clean),
             (&mut self.pool_bytes, &counters.pool_bytes),
             (&mut self.peak_pool_bytes, &counters.peak_pool_bytes),
+            (&mut self.pool_changes, &counters.pool_changes),
             (&mut self.pool_lowered_pages, &counters.pool_lowered_pages),
             (&mut self.pools_given_up, &counters.pools_given_up),
         ] {

@@ -335,7 +335,7 @@ SPLASH = {
 SPLASH_VOLATILE = r"(?i)time|fraction|^step|^ +0 "
 # As `--stats` has them.
 COUNTS = ["user_ns", "sys_ns", "backend", "directed_ns", "pages_read", "pages_written", "refaults", "unasked_pages", "processes",
-          "faults", "rescues", "leader", "leader_changes"]
+          "faults", "rescues", "leader", "leader_changes", "pool_hits", "peak_pool_size_bytes", "pool_changes"]
 FIELDS = ["date", "machine", "disk", "program", "native_mib", "part", "memory_mib", "variant", "round", "status", "same_output",
           "seconds", "pool_peak_mib", *COUNTS, "said"]
 
@@ -709,7 +709,7 @@ def main():
     which.add_argument("--only", help="programs, comma list, of all that there are")
     which.add_argument("--all", action="store_true", help="every program instead of the core set")
     parser.add_argument("--variants", default="kernel,clock-pro-strict,clock,apr",
-                        help="kernel, zram:PERCENT, POLICY, POLICY+PERCENT (compressed memory), BACKEND:POLICY, or default; comma list")
+                        help="kernel, zram:PERCENT, POLICY, POLICY+PERCENT or POLICY+auto (compressed memory), BACKEND:POLICY, or default; comma list")
     parser.add_argument("--parts", default="0.6,0.8", help="of the memory that a program takes by itself; comma list")
     parser.add_argument("--memory-mib", type=int, help="this much instead, for all of them")
     parser.add_argument("--rounds", type=int, default=3, help="times that every variant is run; 0: only by itself")

@@ -19,7 +19,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[3]
 POLICIES = "clock-pro-strict,clock,car,fifo,lifo-plus,apr,linux24,sieve,mglru,aging,seq,random"
 # How a policy is run: by an agent in the program, or over the kernel's swap.
 HOW = [[], ["--prefetch", "off"], ["--prefetch", "8"], ["--io", "sync"], ["--backend", "swap"],
-       ["--reference-bits", "software"], ["--compress", "25%"]]
+       ["--reference-bits", "software"], ["--compress", "25%"], ["--compress", "auto"]]
 # One more, if the kernel can: Linux 7.3.
 RWP = ["--reference-bits", "rwp"]
 # The least that a program can be run in.
@@ -226,7 +226,7 @@ def main():
     parser.add_argument("--factor", type=float, default=4, help="a run may take as many times what the kernel takes in as much memory")
     parser.add_argument("--runs", type=int, default=0, help="most runs; 0: no limit")
     parser.add_argument("--kills", type=int, default=0, help="kill a process of one run in this many; 0: of none")
-    parser.add_argument("--compress", default="", help="compressed memory in every run of an agent: a part of memory, as in 25%%")
+    parser.add_argument("--compress", default="", help="compressed memory in every run of an agent: a part of memory, as in 25%%, or auto")
     parser.add_argument("--directory", default="/var/tmp", help="a directory on a disk")
     parser.add_argument("--sweephand", default=str(ROOT / "target/release/sweephand"))
     args = parser.parse_args()

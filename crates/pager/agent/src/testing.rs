@@ -155,7 +155,7 @@ pub(crate) fn pager() -> (Pager, Rc<RefCell<World>>) {
 /// it: there are 32 to a page.
 pub(crate) fn pager_with_pool(pages: usize) -> (Pager, Rc<RefCell<World>>) {
     let (mut pager, world) = pager();
-    pager.disk.pool = Pool::new(pages);
+    pager.disk.pool = Pool::new(pages, pages);
     pager.control = control(ROOM + pager.apart_pages());
     assert_eq!(pager.room(), ROOM);
     (pager, world)

@@ -116,6 +116,8 @@ pub struct Order {
     pub may_track: u32,
     /// The part of the memory for evicted pages that are compressed; 0 for none.
     pub pool_pages: u32,
+    /// 0: the part is that large. Otherwise it is at most that large, and as large as pays.
+    pub pool_is_auto: u32,
     /// The policy and its arguments, as the user typed them.
     pub policy: Text<256>,
     /// The library with the agent, as `LD_PRELOAD` names it.
@@ -194,6 +196,12 @@ pub struct Counters {
     pub pool_bytes: AtomicU64,
     /// Most bytes that compressed pages of a process took.
     pub peak_pool_bytes: AtomicU64,
+    /// Pages of memory for them now, in the process that reported last.
+    pub pool_pages: AtomicU64,
+    /// The most pages of memory that a process had for them.
+    pub peak_pool_pages: AtomicU64,
+    /// How often that memory has begun to become larger, or smaller, because it pays.
+    pub pool_changes: AtomicU64,
     /// Pages of memory by which compressed memory has become smaller, because other memory of the
     /// process needed the room.
     pub pool_lowered_pages: AtomicU64,

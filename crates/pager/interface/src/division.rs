@@ -86,6 +86,12 @@ pub fn most_pool_pages(limit_pages: u64, policy_bytes: usize) -> u64 {
     (limit_pages / 4 * 3).min(frames.saturating_sub(LEAST_FRAMES as u64))
 }
 
+/// The same where compressed pages have as much as pays. With more than half for them, a program
+/// waits for compression.
+pub fn most_auto_pool_pages(limit_pages: u64) -> u64 {
+    limit_pages / 2
+}
+
 /// Frames that the policy of a single program has if the program and the pager together have this
 /// many pages. The policy keeps `policy_bytes` for each page.
 pub fn policy_frames(limit_pages: u64, policy_bytes: usize) -> u64 {

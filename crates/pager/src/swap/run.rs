@@ -30,7 +30,7 @@ impl SwapRun {
     ) -> Result<Self, RunError> {
         let policy = options.policy.to_string();
         let bits = check(&options.policy)?;
-        let Options { limit_bytes, pool_bytes, .. } = *options;
+        let (limit_bytes, pool_bytes) = (options.limit_bytes, options.pool.device_bytes());
         let memory = KernelMemory::Limited { limit_bytes, swap: options.swap.clone(), pool_bytes };
         let choosers = match options.by_turns {
             // Where it cannot be measured, the director takes a usual value.

@@ -263,6 +263,8 @@ impl Agent {
         if let Some(pool) = &pager.disk.pool {
             counters.pool_bytes.store(pool.used_bytes() as u64, Ordering::Relaxed);
             counters.peak_pool_bytes.fetch_max(pool.used_bytes() as u64, Ordering::Relaxed);
+            counters.pool_pages.store(pool.pages() as u64, Ordering::Relaxed);
+            counters.peak_pool_pages.fetch_max(pool.pages() as u64, Ordering::Relaxed);
         }
         counters.peak_own_pages.fetch_max(pager.own_pages() as u64, Ordering::Relaxed);
         if pager.memory.managed {

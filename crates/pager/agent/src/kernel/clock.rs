@@ -18,6 +18,10 @@ pub(crate) fn program_us() -> u64 {
 
 /// Time, in nanoseconds.
 pub(crate) fn now_ns() -> u64 {
+    #[cfg(test)]
+    if crate::simulation::is_on() {
+        return microseconds(raw::CLOCK_MONOTONIC) * 1000;
+    }
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }

@@ -10,7 +10,7 @@ use crate::control::add;
 use crate::kernel::{self, PAGE_BYTES};
 use crate::mailbox::MAILBOX;
 use crate::paging::changes::{block_moves, vanished};
-use crate::paging::lifecycle::{arrive, came_in, withdraw};
+use crate::paging::lifecycle::{arrive, came_in, condemn_some, withdraw};
 use crate::paging::pager::Pager;
 use crate::paging::transfer::{start_write, take_batch};
 use crate::process::failure::abort;
@@ -95,7 +95,7 @@ impl Eviction {
 /// Evicts condemned pages, up to a batch. Returns how many.
 pub(crate) fn evict(pager: &mut Pager) -> usize {
     // What the pool turns out goes to the same batch.
-    let share = if pager.disk.pool.is_some() { 2 } else { 1 };
+    let share = if pager.disk.has_pool() { 2 } else { 1 };
     let count = pager.choice.condemned.len().min(pager.disk.staging.batch_pages() / share);
     let mut eviction = Eviction::begin(pager, count);
     block_moves(pager);
@@ -194,16 +194,25 @@ fn take_out(pager: &mut Pager, victims: &[PageId], eviction: &mut Eviction) -> u
         weigh(pager, &victims[..moved], eviction);
         return moved;
     }
-    for &page in &victims[..moved] {
+    for (index, &page) in victims[..moved].iter().enumerate() {
         let place = pager.disk.staging.push(batch, page);
         pager.memory.pages.set(page, State::Writing(place));
+        note(pager, page, to + index * PAGE_BYTES);
     }
     moved
 }
 
+/// A page has been moved to `contents`, on its way out.
+fn note(pager: &mut Pager, page: PageId, contents: usize) {
+    let scratch = pager.disk.staging.scratch();
+    if let Some(pool) = &mut pager.disk.pool {
+        pool.was_evicted(page, contents, scratch);
+    }
+}
+
 /// Whether a page goes to compressed memory if it is worth it there.
 fn is_for_pool(pager: &Pager, page: PageId) -> bool {
-    pager.disk.pool.as_ref().is_some_and(|pool| !pool.is_foreseen(page))
+    pager.disk.pool.as_ref().is_some_and(|pool| pool.pages() > 0 && !pool.is_foreseen(page))
 }
 
 /// The address where a condemned page is, mapped or in limbo. (Its id may belong to another page by
@@ -223,6 +232,7 @@ fn weigh(pager: &mut Pager, victims: &[PageId], eviction: &mut Eviction) {
     let scales = pager.disk.staging.scales();
     let mut goes_on = Vec::with_capacity(victims.len());
     for (index, &page) in victims.iter().enumerate() {
+        note(pager, page, scales + index * PAGE_BYTES);
         goes_on.push(!is_settled(pager, page, scales + index * PAGE_BYTES, eviction));
     }
     let Pager { memory, disk, program, .. } = pager;
@@ -320,14 +330,14 @@ fn turn_out(pager: &mut Pager, eviction: &mut Eviction) {
 }
 
 /// Lowers the memory of the pool by this many pages, as far as it has them. What does not fit any
-/// more is turned out.
+/// more is turned out. Returns by how many.
 ///
 /// Ends: each turn turns pages out, and none is put in meanwhile.
-pub(crate) fn lower_pool(pager: &mut Pager, pages: usize) {
-    let Some(pool) = pager.disk.pool.as_mut().filter(|pool| pages > 0 && pool.pages() > 0) else { return };
+pub(crate) fn lower_pool(pager: &mut Pager, pages: usize) -> usize {
+    let Some(pool) = pager.disk.pool.as_mut().filter(|pool| pages > 0 && pool.pages() > 0) else { return 0 };
     let before = pool.pages();
     pool.lower(pages);
-    add(&pager.control.counters.pool_lowered_pages, (before - pool.pages()) as u64);
+    let lowered = before - pool.pages();
     while pager.disk.pool().is_too_full() {
         let mut eviction = Eviction::begin(pager, 0);
         while pager.disk.pool().is_too_full() && eviction.written_back < eviction.places {
@@ -336,7 +346,25 @@ pub(crate) fn lower_pool(pager: &mut Pager, pages: usize) {
         eviction.end(pager);
     }
     let Pager { memory, disk, .. } = pager;
-    disk.pool().compact(|page, entry| memory.pages.set(page, State::Pooled(entry)));
+    disk.pool().vacate(|page, entry| memory.pages.set(page, State::Pooled(entry)));
+    lowered
+}
+
+/// Raises the memory of the pool by this many pages, if there is room for them: at most a batch of
+/// pages is evicted for that. Returns whether it has.
+pub(crate) fn raise_pool(pager: &mut Pager, pages: usize) -> bool {
+    let has_room = |pager: &Pager| pager.taken() + pages <= pager.room();
+    if !has_room(pager) {
+        condemn_some(pager, pages);
+        evict(pager);
+    }
+    let is_raised = has_room(pager);
+    if is_raised {
+        pager.disk.pool().raise(pages);
+        // The account knows the pager's own memory since its last look.
+        pager.look();
+    }
+    is_raised
 }
 
 /// Leaves a page that cannot be moved where it is. It is tried again later.

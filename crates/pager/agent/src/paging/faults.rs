@@ -265,6 +265,7 @@ fn take_back(pager: &mut Pager, page: PageId, address: usize) {
         State::Pooled(entry) => {
             if transfer::take_from_pool(pager, page, entry) {
                 add(&pager.control.counters.pool_hits, 1);
+                pager.disk.page_comes_back(page, true);
                 pager.disk.page_comes(page);
                 came_in(pager, page, true);
             }
@@ -274,6 +275,7 @@ fn take_back(pager: &mut Pager, page: PageId, address: usize) {
         }
         State::Writing(place) => {
             if transfer::take_back(pager, page, place) {
+                pager.disk.page_comes_back(page, false);
                 arrive(pager, page);
             }
         }

@@ -16,6 +16,7 @@
 //! | `handover` | what a parent's agent gives to a child's |
 //! | `faults` | zero-fill, refault, rescue, read-ahead |
 //! | `reclaim` | making room for pages |
+//! | `resize` | compressed memory becomes as large as pays |
 //! | `evict` | victims leave memory; pages are unmapped to see whether they are in use |
 //! | `transfer` | reads, writes, completion, retry, poison |
 //! | `guards` | pages that no thread may touch (`MADV_GUARD_INSTALL`) |
@@ -37,6 +38,7 @@ pub(crate) mod manage;
 pub(crate) mod mode;
 pub(crate) mod pager;
 pub(crate) mod reclaim;
+pub(crate) mod resize;
 mod stock;
 pub(crate) mod transfer;
 pub(crate) mod window;

@@ -329,9 +329,13 @@ impl Pager {
         }
         // Only now, because most programs fit into their memory.
         let pages = order.pool_pages as usize;
-        self.disk.pool = if pages > 0 { Pool::new(pages) } else { None };
-        if pages > 0 && self.disk.pool.is_none() {
-            add(&self.control.counters.pools_given_up, 1);
+        let (at_first, memory) =
+            (if order.pool_is_auto != 0 { 0 } else { pages }, order.limit_pages as usize);
+        self.disk.pool = if pages > 0 { Pool::new(at_first, pages) } else { None };
+        match &mut self.disk.pool {
+            Some(pool) if order.pool_is_auto != 0 => pool.begin_to_adapt(memory),
+            None if pages > 0 => add(&self.control.counters.pools_given_up, 1),
+            _ => {}
         }
     }
 

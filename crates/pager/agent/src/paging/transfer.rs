@@ -18,6 +18,7 @@
 //! page alone.
 
 use crate::control::add;
+use crate::kernel::clock;
 use crate::kernel::{self, PAGE_BYTES};
 use crate::paging::changes::catch_up;
 use crate::paging::guards::{before_next_guard, look_for_guards};
@@ -36,6 +37,7 @@ use crate::store::staging::{Phase, Staged, Staging, copy_own, drop_pages};
 use rustix::fd::AsFd;
 use rustix::fs::FallocateFlags;
 use rustix::io::Errno;
+use sweephand_pager_interface::readahead::foresees;
 use sweephand_policy::PageId;
 
 /// How often a frame may be found in use before the agent copies its contents instead. If a fork
@@ -141,6 +143,7 @@ pub(crate) fn start_read(pager: &mut Pager, addresses: &[usize], wanted: usize, 
         let place = staging.push(batch, page);
         pages.set(page, State::Reading(place));
         if let Some(pool) = &mut pager.disk.pool {
+            pool.came_back(page, need == Need::Now && address == wanted);
             pool.came_in(page, window);
         }
         match need {
@@ -158,11 +161,33 @@ pub(crate) fn start_read(pager: &mut Pager, addresses: &[usize], wanted: usize, 
         return 0;
     }
     pager.disk.incoming += count;
-    staging.batches[batch].phase = Phase::Reading;
-    staging.batches[batch].is_awaited = need == Need::Now;
+    pager.disk.staging.batches[batch].phase = Phase::Reading;
+    begin_wait(&mut pager.disk, batch, need, foresees(window));
     start(pager, Direction::Read, batch);
     add(&pager.control.counters.pages_read, count as u64);
     count
+}
+
+/// A batch is about to be read.
+fn begin_wait(disk: &mut Disk, batch: usize, need: Need, is_stream: bool) {
+    let is_measured = disk.split().is_some();
+    let batch = &mut disk.staging.batches[batch];
+    batch.is_awaited = need == Need::Now;
+    batch.is_stream = is_stream;
+    batch.awaited_ns = if batch.is_awaited && is_measured { clock::now_ns() } else { 0 };
+    let pages = batch.pages.len();
+    if let Some(split) = disk.split().filter(|_| is_stream) {
+        split.streamed(pages);
+    }
+}
+
+/// A batch has been read.
+fn end_wait(disk: &mut Disk, batch: usize) {
+    let batch = &mut disk.staging.batches[batch];
+    let (began, is_stream) = (core::mem::take(&mut batch.awaited_ns), batch.is_stream);
+    if let Some(split) = disk.split().filter(|_| began > 0) {
+        split.waited(clock::now_ns().saturating_sub(began), is_stream);
+    }
 }
 
 /// Whether a thread waits for a page that is being read.
@@ -174,7 +199,13 @@ pub(crate) fn is_read_awaited(pager: &Pager) -> bool {
 /// A thread waits for a page that is being read at this place.
 pub(crate) fn is_needed(pager: &mut Pager, place: Staged) {
     let (batch, _) = pager.disk.staging.batch_of(place);
-    pager.disk.staging.batches[batch].is_awaited = true;
+    let is_measured = pager.disk.split().is_some();
+    let batch = &mut pager.disk.staging.batches[batch];
+    batch.is_awaited = true;
+    // For neighbours, the wait has begun with another read.
+    if is_measured && batch.is_stream && batch.awaited_ns == 0 {
+        batch.awaited_ns = clock::now_ns();
+    }
 }
 
 /// Starts to write a batch of evicted pages to the store.
@@ -353,6 +384,7 @@ fn end_write(pager: &mut Pager, batch: usize) {
 
 /// Handles a batch that has been read: puts its pages where they belong.
 fn end_read(pager: &mut Pager, batch: usize) {
+    end_wait(&mut pager.disk, batch);
     let count = pager.disk.staging.batches[batch].pages.len();
     let [first, last] = [0, count - 1].map(|index| {
         let page = pager.disk.staging.batches[batch].pages[index];

@@ -89,6 +89,8 @@ struct Behaviour {
     shared: (u64, usize),
     /// There is no address space for compressed memory.
     no_room_for_pool: bool,
+    /// Compressed memory that would be as large as pays is as large as chance will have it.
+    pool_by_chance: bool,
     /// Processors that the agent may use.
     processors: usize,
 }
@@ -119,6 +121,8 @@ struct Agents {
     status: Option<OwnedFd>,
     /// What it has mapped to read and write it.
     bytes: Vec<Vec<u8>>,
+    /// How large its compressed memory is to become.
+    pool_pages: usize,
 }
 
 /// Everything outside of the agent.
@@ -199,6 +203,26 @@ pub(crate) fn abort() {
 /// Whether the calling thread is simulated.
 pub(crate) fn is_on() -> bool {
     IS_ON.get()
+}
+
+/// How large compressed memory should be, where the agent says `wanted`. Its own decisions depend
+/// on more evictions than a run has.
+pub(crate) fn pool_pages(wanted: usize, most: usize) -> usize {
+    if !is_on() {
+        return wanted;
+    }
+    with(|world| {
+        if !world.behaviour.pool_by_chance {
+            return wanted;
+        }
+        if world.random.below(16) == 0 {
+            world.agents.pool_pages = match world.random.below(4) {
+                0 => 0,
+                _ => world.random.below(most as u64 + 1) as usize,
+            };
+        }
+        world.agents.pool_pages
+    })
 }
 
 fn with<R>(work: impl FnOnce(&mut World) -> R) -> R {

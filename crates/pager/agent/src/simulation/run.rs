@@ -47,7 +47,7 @@ pub(super) enum End {
 }
 
 /// Counts of an [`Outcome`].
-const COUNTS: usize = 10;
+const COUNTS: usize = 11;
 
 /// What came of a run.
 #[derive(Clone, Debug)]
@@ -64,7 +64,7 @@ pub(super) struct Outcome {
     /// Faults, evictions and rescues that the pager has counted, and processes with reference bits
     /// of the processor, of the kernel's protection and in software; pages that came back from
     /// compressed memory, that were turned out of it, and that do not compress; and by how many
-    /// pages it has become smaller.
+    /// pages it had to become smaller, and how often it did because that paid, or became larger.
     pub(super) counts: [u64; COUNTS],
 }
 
@@ -101,6 +101,8 @@ impl Setting {
         let pool_part = *one_of(&mut SplitMix64::new(seed ^ 0x9001), &[0, 0, 8, 2, 1]);
         let shared = SplitMix64::new(seed ^ 0x54a2).next_u64();
         let no_room_for_pool = SplitMix64::new(seed ^ 0x100).below(16) == 0;
+        let auto = SplitMix64::new(seed ^ 0xa070).below(8);
+        let (pool_is_auto, pool_by_chance) = (u32::from(auto < 4), auto < 3);
         let use_ring = u32::from(random.below(4) > 0);
         // Room for the program: from a few batches to a comfortable size.
         let room = *one_of(random, &[24, 40, 64, 100, 160]);
@@ -111,8 +113,14 @@ impl Setting {
         let shared_pages = if pool_pages > 0 && shared & 1 == 1 { (shared >> 32) as usize % room } else { 0 };
         let shared = ((shared >> 8) % LATEST_SHARED_NS, shared_pages);
         let limit_pages = (KERNELS_PAGES + own + room + pool_pages) as u64;
-        let behaviour =
-            Behaviour { no_program, no_tracking, shared, no_room_for_pool, ..Behaviour::any(random) };
+        let behaviour = Behaviour {
+            no_program,
+            no_tracking,
+            shared,
+            no_room_for_pool,
+            pool_by_chance,
+            ..Behaviour::any(random)
+        };
         let disk = DiskBehaviour::any(random);
         let threads = 1 + random.below(4) as usize;
         let chances = any_chances(random);
@@ -136,13 +144,14 @@ impl Setting {
             accessed_bits,
             may_track,
             pool_pages: pool_pages as u32,
+            pool_is_auto,
             policy: Text::new(policy).expect("it is short"),
             directory: Text::new("/simulated").expect("it is short"),
             file_bytes: u64::MAX,
             ..Order::default()
         };
         let words = format!(
-            "policy {policy}, accessed bits {accessed_bits}, tracking {may_track}, prefetch {prefetch}, ring {use_ring}, room for {room} pages, pool of {pool_pages}, {behaviour:?}, {disk:?}, \
+            "policy {policy}, accessed bits {accessed_bits}, tracking {may_track}, prefetch {prefetch}, ring {use_ring}, room for {room} pages, pool of {pool_pages}, auto {pool_is_auto}, {behaviour:?}, {disk:?}, \
              {character:?}, one switch in {switches}"
         );
         Self { order, behaviour, disk, character, native, switches, words }
@@ -171,6 +180,7 @@ impl Behaviour {
             no_tracking: false,
             shared: (0, 0),
             no_room_for_pool: false,
+            pool_by_chance: false,
             guards_are_overwritten: random.below(2) == 0,
             processors: 1 + random.below(2) as usize,
         }
@@ -276,6 +286,7 @@ pub(super) fn run(seed: u64, with_story: bool) -> Outcome {
         &counters.pool_written_back,
         &counters.pool_refused,
         &counters.pool_lowered_pages,
+        &counters.pool_changes,
     ];
     let counts = counts.map(|counter| counter.load(Ordering::Relaxed));
     let hash = counts.iter().fold(hash, |hash, count| hash.rotate_left(7) ^ count);
@@ -485,19 +496,30 @@ mod tests {
                 println!("{count} seeds in {:.0} s", begun.elapsed().as_secs_f64());
             }
         }
-        let [faults, evictions, rescues, hardware, tracked, software, hits, turned_out, refused, lowered] =
-            counts;
+        let [
+            faults,
+            evictions,
+            rescues,
+            hardware,
+            tracked,
+            software,
+            hits,
+            turned_out,
+            refused,
+            lowered,
+            changes,
+        ] = counts;
         println!(
             "{count} seeds from {first} on in {:.1} s: {turns} turns, {faults} faults, {evictions} evictions, \
              {rescues} rescues; bits of the processor {hardware}, of the kernel {tracked}, in software \
              {software}; compressed: {hits} came back, {turned_out} were turned out, {refused} do not compress, \
-             {lowered} pages less; {given_up} ended because the disk had failed",
+             {lowered} pages less, {changes} changes; {given_up} ended because the disk had failed",
             begun.elapsed().as_secs_f64()
         );
         // What is not exercised shows nothing.
         assert!(count < 100 || [faults, evictions, rescues].iter().all(|&of| of > count), "{counts:?}");
         assert!(
-            count < 100 || [hits, turned_out, refused, lowered].iter().all(|&of| of > count / 4),
+            count < 100 || [hits, turned_out, refused, lowered, changes].iter().all(|&of| of > count / 4),
             "{counts:?}"
         );
         assert!(count < 100 || [hardware, tracked, software].iter().all(|&of| of > count / 16), "{counts:?}");

@@ -4,6 +4,7 @@
 use crate::store::backing::Store;
 use crate::store::io::Io;
 use crate::store::pool::{Entry, Pool};
+use crate::store::split::Split;
 use crate::store::staging::Staging;
 use sweephand_pager_interface::readahead::ReadAhead;
 use sweephand_pager_interface::readaround::ReadAround;
@@ -40,6 +41,23 @@ impl Disk {
         self.pool().remove(entry);
         if let Some(slot) = slot {
             self.store.free(slot);
+        }
+    }
+
+    /// Whether there is compressed memory now.
+    pub(crate) fn has_pool(&self) -> bool {
+        self.pool.as_ref().is_some_and(|pool| pool.pages() > 0)
+    }
+
+    /// What says how large the pool should be, if anything does.
+    pub(crate) fn split(&mut self) -> Option<&mut Split> {
+        self.pool.as_mut().and_then(|pool| pool.split.as_mut())
+    }
+
+    /// A page that was evicted comes back. `is_awaited`: a thread waits for it.
+    pub(crate) fn page_comes_back(&mut self, page: PageId, is_awaited: bool) {
+        if let Some(pool) = &mut self.pool {
+            pool.came_back(page, is_awaited);
         }
     }
 

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `disk` | what there is of all this: staging, the store, compressed memory, requests, read-ahead |
 //! | `pool` | compressed memory |
+//! | `split` | how much of the memory that gets |
 //! | `io` | reads and writes of the store while the program runs |
 //! | `ring` | an io_uring |
 //! | `staging` | pages on their way |
@@ -15,5 +16,6 @@ pub(crate) mod disk;
 pub mod io;
 pub(crate) mod pool;
 pub mod ring;
+pub(crate) mod split;
 pub mod staging;
 pub(crate) mod sums;

@@ -4,25 +4,33 @@
 //! the program touches it. So the order in which pages went in is that of their last use, and the
 //! oldest entry is the one to turn out when the pool is full (LRU).
 //!
-//! The memory of the pool is mapped at once and is a part of the program's limit from then on,
-//! whether it is full or not. It consists of chunks. An entry is a list of chunks, so no memory is
-//! lost between entries, and nothing has to be moved to make room. Besides its bytes, an entry has
-//! the page's id, its neighbours by age, and the slot of the store that has the same contents, if
-//! any. All of that is in the chunks.
+//! The address space for the largest pool is mapped at once. The memory that the pool may take now
+//! is a part of the program's limit, whether it is full or not. It consists of chunks. An entry is
+//! a list of chunks, so no memory is lost between entries, and nothing has to be moved to make
+//! room. Besides its bytes, an entry has the page's id, its neighbours by age, and the slot of the
+//! store that has the same contents, if any. All of that is in the chunks.
 //!
 //! ```text
-//!   first chunk    next | page | newer | older | slot | length | bytes
-//!   other chunks   next | bytes
+//!   first chunk    next | 0        | page | newer | older | slot | length | bytes
+//!   other chunks   next | previous | bytes
+//!   free chunks    next | FREE     | previous
 //! ```
+//!
+//! Because each chunk names those before and behind it, the pool becomes smaller by as many chunks
+//! as that takes: those at its end move to free places, and no other chunk is looked at.
 //!
 //! **Which pages.** A page that has come in along a stream is expected to be needed along one, and
 //! the disk gives it back in time: see [`foresees`]. It goes to the disk. So does a page that does
 //! not compress to three quarters. All others go to the pool.
+//!
+//! **Its size** is as it was asked for, or as large as pays: see `split`.
 
+use crate::kernel::clock::{now_ns, program_us};
 use crate::kernel::{self, Codec, MOST_COMPRESSED_BYTES, PAGE_BYTES};
 use crate::process::failure::abort;
 use crate::process::own;
 use crate::store::backing::Slot;
+use crate::store::split::{Moment, Split};
 use alloc::vec;
 use alloc::vec::Vec;
 use sweephand_pager_interface::readahead::foresees;
@@ -32,17 +40,23 @@ use sweephand_policy::PageId;
 const CHUNK_BYTES: usize = 128;
 /// Bytes of a number in a chunk.
 const WORD: usize = size_of::<u32>();
-/// The numbers of a chunk, by their places. All but the first are those of an entry's first chunk.
-/// Chunks and slots are stored plus one, and 0 is none.
+/// The numbers of a chunk, by their places. All but the first two are those of an entry's first
+/// chunk. Chunks and slots are stored plus one, and 0 is none.
 const NEXT: usize = 0;
-const PAGE: usize = 1;
-const NEWER: usize = 2;
-const OLDER: usize = 3;
-const SLOT: usize = 4;
-const LENGTH: usize = 5;
+const PREVIOUS: usize = 1;
+const PAGE: usize = 2;
+const NEWER: usize = 3;
+const OLDER: usize = 4;
+const SLOT: usize = 5;
+const LENGTH: usize = 6;
+/// In a free chunk: what is in the place of `PREVIOUS`, and the place of the free chunk before it.
+const FREE: u32 = u32::MAX;
+const PREVIOUS_FREE: usize = 2;
 /// Bytes before an entry's own, in its first chunk and in the others.
-const FIRST_HEAD: usize = 6 * WORD;
-const HEAD: usize = WORD;
+const FIRST_HEAD: usize = 7 * WORD;
+const HEAD: usize = 2 * WORD;
+/// Chunks of a page of memory.
+const CHUNKS_A_PAGE: usize = PAGE_BYTES / CHUNK_BYTES;
 /// Most bytes of a page that are worth the memory.
 const MOST_BYTES: usize = PAGE_BYTES * 3 / 4;
 
@@ -52,6 +66,11 @@ pub(crate) type Entry = u32;
 /// How many chunks this many bytes of a page take.
 fn chunks_for(bytes: usize) -> usize {
     1 + bytes.saturating_sub(CHUNK_BYTES - FIRST_HEAD).div_ceil(CHUNK_BYTES - HEAD)
+}
+
+/// Now, and what the program has computed until now.
+pub(crate) fn moment() -> Moment {
+    Moment { clock_ns: now_ns(), computed_ns: program_us() * 1000 }
 }
 
 /// The pool.
@@ -73,15 +92,31 @@ pub(crate) struct Pool {
     compressed: Vec<u8>,
     /// By page id, a bit: the page has last come in along a stream.
     foreseen: Vec<u64>,
+    /// What says how large the pool should be, if it is as large as pays.
+    pub(crate) split: Option<Split>,
+    /// What the pool's size is doing.
+    pub(crate) course: Course,
+}
+
+/// What the size of a pool is doing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Course {
+    /// It stays.
+    Level,
+    /// The pool becomes larger.
+    Upward,
+    /// The pool becomes smaller.
+    Downward,
 }
 
 impl Pool {
-    /// An empty pool that may take this many pages of memory. `None`: there is no address space.
-    pub(crate) fn new(pages: usize) -> Option<Self> {
-        let area = own::map_bytes(pages * PAGE_BYTES)?;
+    /// An empty pool that may take this many pages of memory, and `most` later. `None`: there is no
+    /// address space.
+    pub(crate) fn new(pages: usize, most: usize) -> Option<Self> {
+        let area = own::map_bytes(most * PAGE_BYTES)?;
         Some(Self {
             area,
-            chunks: pages * PAGE_BYTES / CHUNK_BYTES,
+            chunks: pages * CHUNKS_A_PAGE,
             met: 0,
             free: 0,
             used: 0,
@@ -90,7 +125,14 @@ impl Pool {
             codec: Codec::default(),
             compressed: vec![0; MOST_COMPRESSED_BYTES],
             foreseen: Vec::new(),
+            split: None,
+            course: Course::Level,
         })
+    }
+
+    /// From now on, it is to be as large as pays in this many pages of memory.
+    pub(crate) fn begin_to_adapt(&mut self, memory_pages: usize) {
+        self.split = Some(Split::new(memory_pages, moment()));
     }
 
     fn word(&self, chunk: u32, place: usize) -> u32 {
@@ -105,7 +147,12 @@ impl Pool {
 
     /// Memory of the pool, in pages: what it may take.
     pub(crate) fn pages(&self) -> usize {
-        (self.chunks * CHUNK_BYTES).div_ceil(PAGE_BYTES)
+        self.chunks / CHUNKS_A_PAGE
+    }
+
+    /// The most pages of memory that it may ever take.
+    pub(crate) fn most_pages(&self) -> usize {
+        self.area.len() / PAGE_BYTES
     }
 
     /// Pages of it that were never touched, so that they take no memory yet.
@@ -120,9 +167,47 @@ impl Pool {
 
     // What a page's next eviction depends on.
 
-    /// A page comes in, because of a fault whose window had this many pages.
+    /// A page comes in, because of a fault whose window had this many pages. If it comes back,
+    /// [`Self::came_back`] says so before.
     pub(crate) fn came_in(&mut self, page: PageId, window: usize) {
         self.set_foreseen(page, foresees(window));
+        if let Some(split) = &mut self.split {
+            split.forget(page);
+        }
+    }
+
+    /// A page that was evicted comes back. `is_awaited`: a thread waits for it.
+    pub(crate) fn came_back(&mut self, page: PageId, is_awaited: bool) {
+        let is_single = !self.is_foreseen(page);
+        if let Some(split) = &mut self.split {
+            split.came_back(page, is_single, is_awaited);
+        }
+    }
+
+    /// A page has been evicted, and is at `contents`. Some of them are compressed to see what comes
+    /// of it, and how long it takes. `scratch` is a page for that.
+    pub(crate) fn was_evicted(&mut self, page: PageId, contents: usize, scratch: usize) {
+        let is_single = !self.is_foreseen(page);
+        if self.split.as_mut().is_some_and(|split| split.evicted(page, is_single)) {
+            self.sample(contents, scratch);
+        }
+    }
+
+    fn sample(&mut self, contents: usize, scratch: usize) {
+        let began = now_ns();
+        let bytes = self.compress(contents);
+        let compressed = now_ns();
+        // SAFETY: the scratch page is the pager's own, and nothing else uses it now.
+        let is_right =
+            bytes.is_none_or(|bytes| unsafe { kernel::decompress_page(&self.compressed[..bytes], scratch) });
+        debug_assert!(is_right, "what was just compressed cannot be decompressed");
+        let ended = now_ns();
+        let Some(split) = &mut self.split else { return };
+        split.compressed(bytes.map(|bytes| chunks_for(bytes) as f64 / CHUNKS_A_PAGE as f64));
+        split.compression_took(compressed - began);
+        if bytes.is_some() {
+            split.decompression_took(ended - compressed);
+        }
     }
 
     fn set_foreseen(&mut self, page: PageId, is_foreseen: bool) {
@@ -177,7 +262,7 @@ impl Pool {
         self.used += 1;
         match self.free.checked_sub(1) {
             Some(chunk) => {
-                self.free = self.word(chunk, NEXT);
+                self.unlink_free(chunk);
                 chunk
             }
             None => {
@@ -188,11 +273,29 @@ impl Pool {
         }
     }
 
+    /// A chunk is free from now on. One beyond the pool's end is not used again.
     fn free_chunk(&mut self, chunk: u32) {
         self.used -= 1;
+        self.set_word(chunk, PREVIOUS, FREE);
         if (chunk as usize) < self.chunks {
             self.set_word(chunk, NEXT, self.free);
+            self.set_word(chunk, PREVIOUS_FREE, 0);
+            if let Some(next) = self.free.checked_sub(1) {
+                self.set_word(next, PREVIOUS_FREE, chunk + 1);
+            }
             self.free = chunk + 1;
+        }
+    }
+
+    /// Takes a chunk out of the list of those that are free.
+    fn unlink_free(&mut self, chunk: u32) {
+        let (next, previous) = (self.word(chunk, NEXT), self.word(chunk, PREVIOUS_FREE));
+        match previous.checked_sub(1) {
+            Some(previous) => self.set_word(previous, NEXT, next),
+            None => self.free = next,
+        }
+        if let Some(next) = next.checked_sub(1) {
+            self.set_word(next, PREVIOUS_FREE, previous);
         }
     }
 
@@ -200,7 +303,7 @@ impl Pool {
     /// is the page's slot of the store if that has the same contents.
     pub(crate) fn put(&mut self, page: PageId, bytes: usize, slot: Option<Slot>) -> Entry {
         let entry = self.take_chunk();
-        let words = [0, page.0, 0, self.newest, slot.map_or(0, |slot| slot + 1), bytes as u32];
+        let words = [0, 0, page.0, 0, self.newest, slot.map_or(0, |slot| slot + 1), bytes as u32];
         for (place, word) in words.into_iter().enumerate() {
             self.set_word(entry, place, word);
         }
@@ -220,6 +323,7 @@ impl Pool {
             }
             let next = self.take_chunk();
             self.set_word(next, NEXT, 0);
+            self.set_word(next, PREVIOUS, chunk + 1);
             self.set_word(chunk, NEXT, next + 1);
             (chunk, head) = (next, HEAD);
         }
@@ -266,6 +370,9 @@ impl Pool {
     /// A page is known by another id from now on; so is its entry, if it has one.
     pub(crate) fn rename(&mut self, entry: Option<Entry>, old: PageId, new: PageId) {
         self.set_foreseen(new, self.is_foreseen(old));
+        if let Some(split) = &mut self.split {
+            split.rename(old, new);
+        }
         if let Some(entry) = entry {
             self.set_word(entry, PAGE, new.0);
         }
@@ -295,21 +402,22 @@ impl Pool {
         }
     }
 
-    // A smaller pool.
+    // Another size.
+
+    /// The pool may take this many more pages of memory, or as many as there can be.
+    pub(crate) fn raise(&mut self, pages: usize) {
+        self.chunks += pages.min(self.most_pages() - self.pages()) * CHUNKS_A_PAGE;
+    }
 
     /// Lowers the memory that the pool may take by this many pages. It may have more than that
-    /// until entries have been turned out and [`Self::compact`] has been called.
+    /// until entries have been turned out and [`Self::vacate`] has been called.
     pub(crate) fn lower(&mut self, pages: usize) {
-        self.chunks = self.chunks.saturating_sub(pages * PAGE_BYTES / CHUNK_BYTES);
-        let (mut chunk, mut free) = (self.free, 0);
-        while let Some(this) = chunk.checked_sub(1) {
-            chunk = self.word(this, NEXT);
-            if (this as usize) < self.chunks {
-                self.set_word(this, NEXT, free);
-                free = this + 1;
+        self.chunks = self.chunks.saturating_sub(pages * CHUNKS_A_PAGE);
+        for chunk in self.chunks..self.met {
+            if self.word(chunk as u32, PREVIOUS) == FREE {
+                self.unlink_free(chunk as u32);
             }
         }
-        self.free = free;
     }
 
     /// Whether entries take more than the pool may have.
@@ -317,42 +425,34 @@ impl Pool {
         self.used > self.chunks
     }
 
-    /// Moves all entries to the memory that the pool may have, and gives the rest back. `moved` is
-    /// told of each entry that has another number from now on, with its page.
-    pub(crate) fn compact(&mut self, mut moved: impl FnMut(PageId, Entry)) {
-        let mut next = self.oldest;
-        while let Some(entry) = next.checked_sub(1) {
-            next = self.word(entry, NEWER);
-            let first = self.move_below(entry);
-            if first != entry {
-                self.relink(entry, Some(first));
-                moved(self.page(first), first);
+    /// Moves what is beyond the pool's end to the memory that it may have, and gives the rest back.
+    /// `moved` is told of each entry that has another number from now on, with its page.
+    pub(crate) fn vacate(&mut self, mut moved: impl FnMut(PageId, Entry)) {
+        for chunk in (self.chunks..self.met).map(|chunk| chunk as u32) {
+            if self.word(chunk, PREVIOUS) == FREE {
+                continue;
             }
-            let mut chunk = first;
-            while let Some(other) = self.word(chunk, NEXT).checked_sub(1) {
-                let other = self.move_below(other);
-                self.set_word(chunk, NEXT, other + 1);
-                chunk = other;
+            let to = self.take_chunk();
+            let from = chunk as usize * CHUNK_BYTES;
+            self.area.copy_within(from..from + CHUNK_BYTES, to as usize * CHUNK_BYTES);
+            match self.word(to, PREVIOUS).checked_sub(1) {
+                Some(previous) => self.set_word(previous, NEXT, to + 1),
+                None => {
+                    self.relink(to, Some(to));
+                    moved(self.page(to), to);
+                }
             }
+            if let Some(next) = self.word(to, NEXT).checked_sub(1) {
+                self.set_word(next, PREVIOUS, to + 1);
+            }
+            self.free_chunk(chunk);
         }
-        let kept = (self.chunks * CHUNK_BYTES).next_multiple_of(PAGE_BYTES);
+        let kept = self.chunks * CHUNK_BYTES;
         let end = (self.met * CHUNK_BYTES).next_multiple_of(PAGE_BYTES);
         if end > kept {
             own::give_back(&mut self.area[kept..end]);
         }
         self.met = self.met.min(self.chunks);
-    }
-
-    /// Moves a chunk from beyond the pool's end to one that is free. Returns its number.
-    fn move_below(&mut self, chunk: u32) -> u32 {
-        if (chunk as usize) < self.chunks {
-            return chunk;
-        }
-        let to = self.take_chunk();
-        let from = chunk as usize * CHUNK_BYTES;
-        self.area.copy_within(from..from + CHUNK_BYTES, to as usize * CHUNK_BYTES);
-        self.free_chunk(chunk);
-        to
     }
 }
 
@@ -381,7 +481,7 @@ mod tests {
 
     #[test]
     fn a_page_that_does_not_compress_to_three_quarters_is_not_worth_it() {
-        let mut pool = Pool::new(4).unwrap();
+        let mut pool = Pool::new(4, 4).unwrap();
         let contents = own::map(PAGE_BYTES).unwrap();
         let mut bytes_of = |random| {
             fill(contents, 1, random);
@@ -395,7 +495,7 @@ mod tests {
 
     #[test]
     fn an_entry_of_any_length_takes_the_chunks_that_it_is_said_to_take() {
-        let mut pool = Pool::new(4).unwrap();
+        let mut pool = Pool::new(4, 4).unwrap();
         let contents = own::map(PAGE_BYTES).unwrap();
         for random in (0..2900).step_by(7) {
             fill(contents, random as u64, random);
@@ -425,15 +525,21 @@ mod tests {
         }
         assert_eq!(next, 0);
         assert!(pool.used <= pool.met && pool.missing() <= pool.pages());
+        let (mut free, mut count, mut previous) = (pool.free, 0, 0);
+        while let Some(chunk) = free.checked_sub(1) {
+            assert_eq!((pool.word(chunk, PREVIOUS), pool.word(chunk, PREVIOUS_FREE)), (FREE, previous));
+            (free, previous, count) = (pool.word(chunk, NEXT), free, count + 1);
+        }
+        assert_eq!(count, pool.met - pool.used, "every chunk is used, free or unmet");
     }
 
     #[test]
     fn a_pool_gives_back_what_was_put_in_and_turns_out_the_oldest() {
         for seed in 0..8 {
             let mut random = SplitMix64::new(seed);
-            let mut pool = Pool::new(24).unwrap();
+            let mut pool = Pool::new(16, 24).unwrap();
             let [contents, scratch] = [own::map(PAGE_BYTES).unwrap(), own::map(PAGE_BYTES).unwrap()];
-            let (mut model, mut turned_out) = (Model::new(), 0);
+            let (mut model, mut turned_out, mut moved) = (Model::new(), 0, 0);
             for step in 0..1500_u32 {
                 match random.below(8) {
                     0 if !model.is_empty() => {
@@ -448,12 +554,14 @@ mod tests {
                         pool.rename(Some(entry), old, model[index].0);
                         pool.forget_slot(entry);
                     }
-                    2 if step % 100 == 0 => {
-                        pool.lower(2);
+                    2 if step % 2 == 0 => pool.raise(1 + random.below(3) as usize),
+                    2 => {
+                        pool.lower(pool.pages().saturating_sub(4).min(1 + random.below(4) as usize));
                         while pool.is_too_full() {
                             pool.remove(model.pop_front().unwrap().1);
                         }
-                        pool.compact(|page, entry| {
+                        pool.vacate(|page, entry| {
+                            moved += 1;
                             model.iter_mut().find(|known| known.0 == page).unwrap().1 = entry;
                         });
                         let end = pool.chunks as u32;
@@ -473,13 +581,13 @@ mod tests {
                 }
                 check(&pool, &model, scratch);
             }
-            assert!(turned_out > 100, "seed {seed}: {turned_out}");
+            assert!(turned_out > 100 && moved > 100, "seed {seed}: {turned_out}, {moved}");
         }
     }
 
     #[test]
     fn entries_that_the_store_has_are_turned_out_without_a_write() {
-        let mut pool = Pool::new(1).unwrap();
+        let mut pool = Pool::new(1, 1).unwrap();
         let contents = own::map(PAGE_BYTES).unwrap();
         fill(contents, 1, 1300);
         let bytes = pool.compress(contents).unwrap();
@@ -497,7 +605,7 @@ mod tests {
     #[test]
     fn a_page_is_foreseen_if_its_window_was_one_that_is_read_in_advance() {
         use sweephand_pager_interface::readahead::TRIGGERED_PAGES;
-        let mut pool = Pool::new(1).unwrap();
+        let mut pool = Pool::new(1, 1).unwrap();
         assert!(!pool.is_foreseen(PageId(500)));
         pool.came_in(PageId(500), TRIGGERED_PAGES);
         pool.came_in(PageId(501), TRIGGERED_PAGES - 1);

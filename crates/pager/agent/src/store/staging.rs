@@ -66,6 +66,10 @@ pub struct Batch {
     pub asked_for: Option<usize>,
     /// Whether a thread waits for one of the pages.
     pub is_awaited: bool,
+    /// Since when, in nanoseconds, if that is measured; or else 0.
+    pub awaited_ns: u64,
+    /// Whether the pages are read along a stream.
+    pub is_stream: bool,
     /// Pages from the start on that have frames, while the batch is free. None of these frames was
     /// ever the program's.
     pub filled: usize,
@@ -102,6 +106,8 @@ impl Staging {
             requests: 0,
             asked_for: None,
             is_awaited: false,
+            awaited_ns: 0,
+            is_stream: false,
             filled: 0,
         };
         Some(Self {

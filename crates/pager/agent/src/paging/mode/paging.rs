@@ -1,11 +1,13 @@
 //! A program that is paged: it has a limit of its own, and its agent has the policy.
 
+use crate::control::add;
 use crate::paging::evict::lower_pool;
 use crate::paging::faults;
 use crate::paging::lifecycle::set_out;
 use crate::paging::manage::begin_to_page;
 use crate::paging::pager::{Mode, Pager};
 use crate::paging::reclaim::reclaim;
+use crate::paging::resize;
 use sweephand_policy::PageId;
 
 /// The program keeps at least one part in this many of the memory, whatever else takes memory.
@@ -30,6 +32,9 @@ impl Mode for Paging {
     }
 
     fn on_fault(&self, pager: &mut Pager, address: usize, _is_write: bool) {
+        if let Some(split) = pager.disk.split() {
+            split.faulted();
+        }
         faults::answer(pager, address);
     }
 
@@ -41,7 +46,12 @@ impl Mode for Paging {
     /// least that it keeps, compressed memory gives way.
     fn between_faults(&self, pager: &mut Pager) {
         let budget = pager.control.order.budget_pages();
-        lower_pool(pager, (pager.apart_pages() + budget / LEAST_ROOM).saturating_sub(budget));
+        let missing = (pager.apart_pages() + budget / LEAST_ROOM).saturating_sub(budget);
+        let lowered = lower_pool(pager, missing);
+        add(&pager.control.counters.pool_lowered_pages, lowered as u64);
+        if pager.memory.managed && missing == 0 {
+            resize::follow_split(pager, budget / LEAST_ROOM);
+        }
         let pages = if pager.memory.managed { pager.disk.ahead.latest_window() } else { 0 };
         reclaim(pager, pages);
     }
