@@ -48,6 +48,6 @@ pub use object_study::{ObjectStudy, StudiedObject, StudiedPlace};
 pub use over_time::OverTime;
 pub use request::{POLICIES, RequestError, SIZES, check, sizes};
 pub use seconds::DeviceSeconds;
-pub use slowdown::{LeastMemory, Slowdown};
+pub use slowdown::{LeastMemory, Slowdown, docker_limit, kernel_policy, kubernetes_limits};
 pub use study::{Distances, Study};
 pub use trace_diff::{Changed, DIFF_POLICIES, DiffError, DiffSide, TraceDiff};

@@ -20,8 +20,20 @@ use sweephand_trace::Interrupt;
 const REFINED_SIZES: u64 = 7;
 
 /// What stands in for the kernel's replacement: CLOCK.
-pub(crate) fn kernel_policy() -> Spec {
+pub fn kernel_policy() -> Spec {
     Spec::parse("clock").expect("a policy of ours")
+}
+
+/// The command that gives a container of Docker a limit, `run` or `update`. Its swap has none.
+pub fn docker_limit(command: &str, limit_mib: u64, what: &str) -> String {
+    format!("docker {command} --memory {limit_mib}m --memory-swap -1 {what}")
+}
+
+/// The line of a container in Kubernetes: what it asks for, if that is not its limit, and its
+/// limit.
+pub fn kubernetes_limits(request_mib: Option<u64>, limit_mib: u64) -> String {
+    let request = request_mib.map(|mib| format!("requests: {{ memory: {mib}Mi }}, ")).unwrap_or_default();
+    format!("resources: {{ {request}limits: {{ memory: {limit_mib}Mi }} }}")
 }
 
 /// The least memory for a slowdown, under one kind of paging.
@@ -108,8 +120,8 @@ impl Slowdown {
         vec![
             ("run", format!("sweephand run --memory {run}MiB --policy {} --{program}", self.run.policy)),
             ("systemd", format!("systemd-run --scope -p MemoryMax={kernel}M{program}")),
-            ("docker", format!("docker run --memory {kernel}m --memory-swap -1 IMAGE")),
-            ("kubernetes", format!("resources: {{ limits: {{ memory: {kernel}Mi }} }}")),
+            ("docker", docker_limit("run", kernel, "IMAGE")),
+            ("kubernetes", kubernetes_limits(None, kernel)),
             ("slurm", format!("#SBATCH --mem={kernel}M")),
         ]
     }

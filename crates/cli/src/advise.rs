@@ -2,6 +2,8 @@
 //! faults are. Given a program, it records the program first. Given a process or a
 //! service, it watches it for some time and says how much memory is enough.
 
+mod watched;
+
 use crate::live::limit_bytes;
 use crate::report::{self, Options};
 use crate::stderr::eprint_line;
@@ -17,14 +19,12 @@ use std::time::Duration;
 use sweephand_advice::{Advice, Budget, Compression, CurveStudy, FaultsInCode, Slowdown};
 use sweephand_output::{Output, named_by};
 use sweephand_trace::Interrupt;
-use sweephand_watch::LiveAdvice;
 
 /// What a program may be slowed down by, unless something else is asked for.
 const DEFAULT_SLOWDOWN: f64 = 1.2;
 
 /// Arguments that say nothing of what is watched, by the names of fields.
-const NOT_OF_A_WATCH: [&str; 8] =
-    ["trace", "command", "policy", "memory", "slowdown", "device", "budget", "lines"];
+const NOT_OF_A_WATCH: [&str; 7] = ["trace", "command", "policy", "memory", "native", "budget", "lines"];
 
 #[derive(clap::Args)]
 #[command(mut_group("watched", |watched| watched.conflicts_with_all(NOT_OF_A_WATCH)))]
@@ -42,7 +42,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     options: Options,
     /// Also find the least memory in which the program takes at most this many times as long as
-    /// with all memory, and print it as limits to set
+    /// with all memory, and print it as limits to set [default: 1.2, for what is watched 1.05]
     #[arg(long, value_name = "FACTOR")]
     slowdown: Option<f64>,
     /// Exit with status 1 if the program needs more memory than this for its faults to be within a
@@ -87,6 +87,9 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     if let Some(factor) = args.slowdown.filter(|factor| !factor.is_finite() || *factor <= 1.0) {
         bail!("--slowdown {factor}: write more than 1, as in 1.2");
     }
+    if args.slowdown.is_some() && device.is_none() && !args.watched.is_given() {
+        bail!("--slowdown needs --device");
+    }
     let budget = args.budget.as_deref().map(|size| limit_bytes("--budget", size)).transpose()?;
     let mut in_use = named_by(&args.command);
     in_use.extend(args.trace.as_deref());
@@ -94,7 +97,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     in_use.extend(device_file.as_deref());
     let mut out = Output::create(args.output.as_deref().unwrap_or(Path::new("-")), &in_use)?;
     if args.watched.is_given() {
-        advise_on_watched(&args, &mut out)?;
+        watched::advise(&args, device, &mut out)?;
         out.commit()?;
         return Ok(ExitCode::SUCCESS);
     }
@@ -150,27 +153,6 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     }
     // What is recorded passes on its program's status, as with `record`.
     Ok(status)
-}
-
-/// Watches a process or a service for some time and says how much memory is enough for it.
-fn advise_on_watched(args: &Args, out: &mut Output) -> anyhow::Result<()> {
-    let advice = match (args.watched.service(), args.watched.pid) {
-        (Some(service), _) => {
-            LiveAdvice::of_service(&watch::observe_service(&service, args.how.options(), args.duration)?)
-        }
-        (None, pid) => LiveAdvice::of(&watch::observe(pid.unwrap_or_default(), &args.how, args.duration)?),
-    };
-    let Some(advice) = advice else {
-        bail!("there was no epoch in which a page was used; watch for longer (--for)");
-    };
-    match args.format {
-        Format::Text => writeln!(out, "{advice}")?,
-        Format::Json => {
-            serde_json::to_writer_pretty(&mut *out, &advice).map_err(io::Error::from)?;
-            writeln!(out)?;
-        }
-    }
-    Ok(())
 }
 
 /// What a trace comes to, as far as it was asked for.

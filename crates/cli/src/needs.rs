@@ -12,10 +12,11 @@ use clap::{ArgMatches, Command};
 type Need = (&'static str, &'static str, &'static str);
 
 /// Every need.
-const NEEDS: [Need; 23] = [
+const NEEDS: [Need; 24] = [
     ("record", "overhead", "live"),
     ("record", "awake", "live"),
     ("watch", "no_contents", "output"),
+    ("watch", "device", "listen"),
     ("simulate", "resident", "tiers"),
     ("simulate", "pool_device", "tiers"),
     ("simulate", "pool_device", "device"),
@@ -31,7 +32,7 @@ const NEEDS: [Need; 23] = [
     ("advise", "duration", "watched"),
     ("advise", "every", "watched"),
     ("advise", "overhead", "watched"),
-    ("advise", "slowdown", "device"),
+    ("advise", "keep", "watched"),
     ("advise", "native", "device"),
     ("multiprogram", "timeline_step", "timeline"),
     ("devices", "seconds", "directory"),

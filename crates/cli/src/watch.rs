@@ -2,6 +2,7 @@
 
 mod end;
 mod json;
+mod listen;
 mod screen;
 mod service;
 mod service_json;
@@ -14,11 +15,13 @@ use crate::watched::Watched;
 use crate::{Home, progress, report};
 use anyhow::{Context, bail};
 use end::{End, tell_of_trace};
+use listen::{Exporter, Told};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
 use show::{Show, seconds};
 use std::ffi::OsString;
 use std::io::{self, IsTerminal};
+use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
@@ -27,7 +30,8 @@ use std::time::{Duration, Instant};
 use sweephand_output::named_by;
 use sweephand_program::{Signals, exit_code};
 use sweephand_results::grouped;
-use sweephand_watch::{Change, Epoch, Options, TraceSender, Watching};
+use sweephand_time::{Device, measured_swap};
+use sweephand_watch::{Change, Epoch, FaultCost, Hours, Named, Options, TraceSender, Watching};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -48,6 +52,14 @@ pub(crate) struct Args {
     /// Print a line of JSON for each epoch, and for whatever else happens
     #[arg(long)]
     json: bool,
+    /// Also tell the last epoch and the curve to Prometheus: over HTTP, at /metrics. The address is
+    /// one that only this machine reaches
+    #[arg(long, value_name = "127.0.0.1:PORT", value_parser = listen::loopback)]
+    listen: Option<SocketAddr>,
+    /// For --listen: what pages would go to (see `advise`). It says the least memory for a slowdown
+    /// of 1.05 then [default: the disk that this machine swaps to, if it was measured]
+    #[arg(long, value_name = "DEVICE")]
+    device: Option<String>,
     /// A program and its arguments, to be started and watched. What it prints on standard output
     /// goes to standard error
     #[arg(
@@ -57,6 +69,23 @@ pub(crate) struct Args {
         conflicts_with = "watched"
     )]
     command: Vec<OsString>,
+}
+
+impl Args {
+    /// Answers from now on, if that is wanted.
+    fn exporter(&self) -> anyhow::Result<Option<Exporter>> {
+        let Some(address) = self.listen else { return Ok(None) };
+        let target = match (self.watched.service(), self.watched.pid, self.command.first()) {
+            (Some(named), ..) => service::label(&named),
+            (_, Some(pid), _) => format!("--pid {pid}"),
+            (.., program) => program.map_or(String::new(), |program| program.to_string_lossy().into_owned()),
+        };
+        let named = self.device.as_deref().map(Device::named).transpose().context("--device")?;
+        let cost = named.or_else(measured_swap).as_ref().map(FaultCost::of);
+        let (exporter, address) = Exporter::start(address, target, cost)?;
+        eprint_line!("sweephand: http://{address}/metrics");
+        Ok(Some(exporter))
+    }
 }
 
 /// How to watch: options that `watch` and `advise` share.
@@ -70,6 +99,10 @@ pub(crate) struct How {
     /// does not help, epochs are longer [default: 2%, with epochs of 10 s and more 0.5%]
     #[arg(long, value_name = "SHARE", value_parser = share)]
     overhead: Option<f64>,
+    /// For a service: keep what each hour needs in this folder, at most four weeks of them. A later
+    /// watch with the same folder goes on, and `advise` takes all hours into account
+    #[arg(long, value_name = "FOLDER")]
+    keep: Option<PathBuf>,
 }
 
 impl How {
@@ -77,6 +110,15 @@ impl How {
         const LONG: Duration = Duration::from_secs(10);
         let usual = if self.every < LONG { 0.02 } else { 0.005 };
         Options { every: self.every, overhead: self.overhead.unwrap_or(usual) }
+    }
+
+    /// The hours of a service, if they are to be kept.
+    pub(crate) fn hours(&self, service: Option<&Named>) -> anyhow::Result<Option<Hours>> {
+        match (&self.keep, service) {
+            (None, _) => Ok(None),
+            (Some(_), None) => bail!("--keep needs --tree, --cgroup, --unit or --container"),
+            (Some(folder), Some(named)) => Ok(Some(Hours::open(folder, &service::label(named))?)),
+        }
     }
 }
 
@@ -191,14 +233,17 @@ pub(crate) use service::observe_service;
 pub(crate) fn run(args: Args, home: &Home) -> anyhow::Result<ExitCode> {
     // Before the program starts: a signal that comes then is for both.
     let signals = Signals::catch().context("signals cannot be caught")?.into_pipe()?;
+    let named = args.watched.service();
+    let (exporter, hours) = (args.exporter()?, args.how.hours(named.as_ref())?);
     let mut child = if args.command.is_empty() { None } else { Some(start(&args.command)?) };
-    if let Some(named) = args.watched.service() {
+    if let Some(named) = named {
         let Args { duration, ref output, no_contents, json, .. } = args;
-        let orders = service::Orders { how: args.how.options(), duration, output, no_contents, json };
-        return service::watch(&named, &orders, home, &signals).map(|()| ExitCode::SUCCESS);
+        let orders =
+            service::Orders { how: args.how.options(), duration, output, no_contents, json, exporter, hours };
+        return service::watch(&named, orders, home, &signals).map(|()| ExitCode::SUCCESS);
     }
     let pid = args.watched.pid.or(child.as_ref().map(Child::id)).unwrap_or_default();
-    let result = watch(&args, home, pid, &signals, child.is_some());
+    let result = watch(&args, home, pid, &signals, exporter, child.is_some());
     let Some(child) = &mut child else { return result.map(|_| ExitCode::SUCCESS) };
     // The program goes on to its end, whatever became of the watch.
     if let Ok(End::Signal) = result {
@@ -214,7 +259,14 @@ pub(crate) fn run(args: Args, home: &Home) -> anyhow::Result<ExitCode> {
     result.map(|_| exit_code(status))
 }
 
-fn watch(args: &Args, home: &Home, pid: u32, signals: &OwnedFd, is_ours: bool) -> anyhow::Result<End> {
+fn watch(
+    args: &Args,
+    home: &Home,
+    pid: u32,
+    signals: &OwnedFd,
+    exporter: Option<Exporter>,
+    is_ours: bool,
+) -> anyhow::Result<End> {
     let mut watching = begin(pid, &args.how)?;
     let (mut keeper, mut trace) = (None, None);
     if let Some(path) = &args.output {
@@ -229,15 +281,16 @@ fn watch(args: &Args, home: &Home, pid: u32, signals: &OwnedFd, is_ours: bool) -
             watching.sample_contents();
         }
     }
-    let mut show: Box<dyn Show> = if args.json {
+    let show: Box<dyn Show> = if args.json {
         Box::new(json::Lines::begin(&watching, pid, &name_of(pid), &args.how.options())?)
     } else if io::stderr().is_terminal() {
         Box::new(screen::Screen::new(pid))
     } else {
         Box::new(screen::Rows::default())
     };
-    let followed = follow(&mut watching, pid, args.duration, signals, &mut trace, show.as_mut());
-    drop(show);
+    let mut told = Told { show, exporter };
+    let followed = follow(&mut watching, pid, args.duration, signals, &mut trace, &mut told);
+    drop(told);
     let words = match &followed {
         Ok(End::Program) => "the program ended",
         Ok(End::Time) => "the watch was over before the program",
@@ -285,6 +338,7 @@ pub(crate) fn observe(pid: u32, how: &How, duration: Duration) -> anyhow::Result
     }
     let signals = Signals::catch().context("signals cannot be caught")?.into_pipe()?;
     let mut watching = begin(pid, how)?;
+    watching.keep_uses();
     let mut line = Line(progress::line());
     let end = follow(&mut watching, pid, Some(duration), &signals, &mut None, &mut line)?;
     line.0.finish_and_clear();

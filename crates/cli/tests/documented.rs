@@ -60,10 +60,14 @@ const NOT_RUN: &[(&str, &str, &str)] = &[
         "sweephand watch --unit nginx",
         "watches a service that is not there: services.rs watches others",
     ),
+    ("docs/watch.md", "sweephand watch --unit nginx --listen", "as above"),
+    ("docs/watch.md", "curl http://127.0.0.1:9877/metrics", "asks the watch of the one before"),
     ("docs/services.md", "sweephand watch --cgroup /system.slice", "as above"),
     ("docs/services.md", "sweephand watch --container", "as above"),
     ("docs/services.md", "sweephand watch --tree", "as above"),
+    ("docs/services.md", "sweephand watch --unit postgresql", "as above"),
     ("docs/services.md", "sweephand advise --unit", "as above"),
+    ("docs/services.md", "sweephand advise --cgroup /kubepods", "as above"),
 ];
 
 /// What is elsewhere on a reader's machine, and here in the sandbox; and what is small here, and

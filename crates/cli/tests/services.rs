@@ -285,9 +285,11 @@ fn a_cgroup_has_the_pages_that_the_kernel_charges_to_it() {
     server.order("f");
     server.order("w 3000");
     agrees(&mut watch);
-    let how = ["--for", "1s", "--every", "250ms", "--overhead", "100%", "--format", "json"];
+    let how =
+        ["--for", "1s", "--every", "250ms", "--overhead", "100%", "--format", "json", "--device", "ssd"];
     let mut advise = sweephand();
-    advise.args(["advise", "--cgroup", place]).args(how);
+    let kept = tempfile::tempdir().unwrap();
+    advise.args(["advise", "--cgroup", place]).args(how).arg("--keep").arg(kept.path());
     let mut advise = spawn(advise.stdout(Stdio::piped()).stderr(Stdio::piped()));
     while advise.try_wait().unwrap().is_none() {
         server.order("u 2");
@@ -303,6 +305,18 @@ fn a_cgroup_has_the_pages_that_the_kernel_charges_to_it() {
     // Every other page from before the fork, and of the shared memory.
     let most = number(&advice, "/enough_at_most_pages");
     assert!((most_of(PAGES)..PAGES + 5 * OWN_PAGES).contains(&most), "{document}");
+    // These and what else the cgroup is charged for: all other pages are not used.
+    let (high, pages) = (number(&advice, "/limits/high_bytes"), number(&advice, "/limits/pages_bytes"));
+    assert!((most_of(PAGES) * 4096..(PAGES + 5 * OWN_PAGES) * 4096).contains(&pages), "{document}");
+    let others = number(&advice, "/limits/kernel_bytes") + number(&advice, "/limits/unseen_bytes");
+    assert!((pages + others..=pages + others + (1 << 20)).contains(&high), "{document}");
+    let charged = number(&advice, "/limits/charged_bytes");
+    assert!((PAGES * 2 * 4096..PAGES * 3 * 4096).contains(&charged), "{document}");
+    assert_eq!(advice["limits"]["saved_bytes"], charged.cast_signed() - high.cast_signed());
+    assert!(advice["needs"]["shortness"].as_str().unwrap().contains("The watch was short"), "{document}");
+    let sizes = advice["curve"]["sizes"].as_array().unwrap();
+    assert!(sizes.len() > 30 && sizes[0]["slowdown"].as_f64() > sizes[sizes.len() - 1]["slowdown"].as_f64());
+    has_kept_an_hour(kept.path(), place, &advice);
     server.ends_right();
     drop(cgroup);
     watch.ends_with("the service ended");
@@ -435,6 +449,14 @@ fn a_file_that_is_written_counts() {
     watch.ends_with("the service ended");
 }
 
+/// What there was of an hour is kept, and the need is that of the hour.
+fn has_kept_an_hour(folder: &Path, place: &str, advice: &Value) {
+    let hours = fs::read_to_string(folder.join("hours.jsonl")).unwrap();
+    assert!(hours.starts_with(&format!("{{\"service\":\"--cgroup {place}\"}}\n")), "{hours}");
+    let hour: Value = serde_json::from_str(hours.lines().nth(1).unwrap()).unwrap();
+    assert_eq!((hours.lines().count(), &hour["start_unix_s"]), (2, &advice["needs"]["began_unix_s"]));
+}
+
 /// What is not there, or is not one service, is told in a line.
 #[test]
 fn services_that_cannot_be_watched_are_told_in_a_line() {
@@ -453,6 +475,9 @@ fn services_that_cannot_be_watched_are_told_in_a_line() {
         ("watch --tree 4194305", "process 4194305: there is none"),
         ("watch --tree 1 --no-contents -o /tmp/none.swt", "--no-contents has no effect"),
         ("advise --unit no-such-unit", "--unit no-such-unit: no cgroup below"),
+        ("watch --pid 1 --keep /tmp/none", "--keep needs --tree, --cgroup, --unit or --container"),
+        ("advise --tree 1 --slowdown 1", "--slowdown 1: write more than 1"),
+        ("advise --tree 1 --device floppy", "--device: 'floppy' is neither"),
     ] {
         let _input = trying(|| words.to_owned());
         let refused = output(sweephand().args(words.split(' ')));
@@ -471,7 +496,7 @@ fn options_that_do_not_go_together_are_refused() {
         "watch --container a -- true",
         "advise --tree 1 --policy lru",
         "advise --unit a --budget 1MiB",
-        "advise --cgroup a --device ssd",
+        "advise --cgroup a --native 5",
         "advise t.swt --tree 1",
     ] {
         let _input = trying(|| words.to_owned());

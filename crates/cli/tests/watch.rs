@@ -12,7 +12,8 @@ use schema::keeps_to;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::io::{BufRead, BufReader, Lines, Write};
+use std::io::{BufRead, BufReader, Lines, Read, Write};
+use std::net::TcpStream;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{ChildStdin, ChildStdout, Command, Stdio};
@@ -321,6 +322,67 @@ fn a_program_is_started_and_its_status_is_passed_on() {
     let most = advice["enough_at_most_pages"].as_u64().unwrap();
     assert!((PAGES / 2..PAGES / 2 + 500).contains(&most), "{document}");
     subject.ends_right();
+}
+
+/// `--listen` tells the last epoch over HTTP, of a process and of a service.
+#[test]
+fn the_last_epoch_is_told_to_prometheus() {
+    if !can_watch() {
+        return;
+    }
+    let mut subject = Subject::start(&[], &[]);
+    let pid = subject.process.id().to_string();
+    for option in ["--pid", "--tree"] {
+        let _input = trying(|| option.to_owned());
+        let mut watch = sweephand();
+        watch.args(["watch", option, &pid, "--every", "200ms", "--overhead", "100%", "--device", "ssd"]);
+        watch.args(["--listen", "127.0.0.1:0"]).stdout(Stdio::null()).stderr(Stdio::piped());
+        let mut watch = spawn(&mut watch);
+        let mut said = BufReader::new(watch.stderr.take().unwrap()).lines();
+        let address = said.by_ref().find_map(|line| {
+            let line = line.unwrap();
+            let address = line.strip_prefix("sweephand: http://")?.strip_suffix("/metrics")?;
+            Some(address.to_string())
+        });
+        let address = address.unwrap();
+        let mut metrics = String::new();
+        let value = |metrics: &str, name: &str| -> Option<f64> {
+            let line = metrics.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+            line?.parse().ok()
+        };
+        for _ in 0..100 {
+            subject.use_every(2);
+            let mut stream = TcpStream::connect(&address).unwrap();
+            write!(stream, "GET /metrics HTTP/1.1\r\nHost: {address}\r\n\r\n").unwrap();
+            metrics.clear();
+            stream.read_to_string(&mut metrics).unwrap();
+            if value(&metrics, "sweephand_epochs").is_some_and(|epochs| epochs >= 3.0) {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        assert!(metrics.starts_with("HTTP/1.1 200 OK"), "{metrics}");
+        let pages =
+            |name: &str| value(&metrics, name).unwrap_or_else(|| panic!("{name}: {metrics}")) / 4096.0;
+        assert_eq!(value(&metrics, "sweephand_processes"), Some(1.0), "{metrics}");
+        assert!(pages("sweephand_resident_bytes") >= PAGES as f64, "{metrics}");
+        let half = PAGES as f64 / 2.0;
+        let least = pages("sweephand_least_memory_bytes{slowdown=\"1.05\",bound=\"at_most\"}");
+        assert!((half * 0.9..half * 1.2).contains(&least), "{metrics}");
+        assert!(metrics.contains(&format!("target=\"{option} {pid}\"")), "{metrics}");
+        // A second watch cannot listen at the same place.
+        let taken = ["watch", option, &pid, "--for", "1s", "--listen", &address];
+        let taken = output(sweephand().args(taken));
+        let said = text(&taken.stderr);
+        assert_eq!((taken.status.code(), said.lines().count()), (Some(2), 1), "{said}");
+        assert!(said.contains(&format!("--listen {address}: cannot listen there")), "{said}");
+        watch.kill().unwrap();
+        watch.wait().unwrap();
+    }
+    subject.ends_right();
+    let refused = output(sweephand().args(["watch", "--listen", "0.0.0.0:0", &pid]));
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(text(&refused.stderr).contains("only this machine may connect"), "{}", text(&refused.stderr));
 }
 
 /// In a namespace of its own a process has another number, and many mappings are no hindrance.

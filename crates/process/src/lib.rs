@@ -11,6 +11,7 @@
 //! | `family` | a process and those that it has started: threads, memory, faults, user time |
 //! | `shared_memory` | shared memory of processes, with what none of them has mapped |
 //! | `cgroup` | a memory cgroup around processes: its limit, and what the kernel counts in it |
+//! | `charge` | what a cgroup is charged for |
 //! | `zram` | a zram device for swap: what it takes and holds |
 //! | `usage` | what a program that has ended has used, and what a thread has |
 //!
@@ -18,6 +19,7 @@
 
 pub mod accessed;
 pub mod cgroup;
+pub mod charge;
 mod container_names;
 pub mod family;
 pub mod file_uses;

@@ -9,6 +9,7 @@
 //! pages take is compared with that.
 
 use crate::device::{Device, Figures, Measurement};
+use crate::swap::disk_of;
 use rustix::fs::{Mode, OFlags, fstatvfs, open};
 use rustix::io::Errno;
 use std::fs::File;
@@ -122,6 +123,7 @@ pub fn calibrate(
         source: format!("sweephand devices {}, a file of {megabytes} MiB, direct I/O", directory.display()),
         synchronous: compressor.is_some(),
         rotational: is_rotational(&file),
+        disk: disk_of(&file),
         read_beside_writes_us,
         compressor,
         read: figures(measurements.iter().filter(|measurement| !measurement.write)),

@@ -62,6 +62,9 @@ pub struct Device {
     /// swap. (`queue/rotational` of the block device; virtual disks often say so as well.)
     #[serde(default)]
     pub rotational: bool,
+    /// The disk that was measured, as the kernel calls it: `sda`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub disk: Option<String>,
     /// From the request of one page to its completion while something is being written, in
     /// microseconds. Without it, as if nothing were.
     #[serde(default, skip_serializing_if = "Option::is_none")]

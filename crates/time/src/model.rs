@@ -202,6 +202,7 @@ mod tests {
             compressor: None,
             codec_times: None,
             rotational: false,
+            disk: None,
             read_beside_writes_us: None,
             read: figures,
             write: figures,

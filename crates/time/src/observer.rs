@@ -589,6 +589,7 @@ mod tests {
             compressor: None,
             codec_times: None,
             rotational: false,
+            disk: None,
             read_beside_writes_us: Some(300.0),
             read,
             write: Figures { latency_us: 200.0, ..read },

@@ -4,6 +4,8 @@
 //! rough estimates for one machine, not fitted yet: lab/bench/time says how far predictions are
 //! off. They hardly matter where a device takes 100 microseconds, and decide where it takes 5.
 
+use crate::Device;
+
 /// What moves pages between memory and the device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Paging {
@@ -42,6 +44,16 @@ pub(crate) struct Costs {
 }
 
 impl Paging {
+    /// Seconds that a thread waits for a page that is on the device, where nobody else waits for
+    /// it: the read, beside writes if that was measured, and the work on this page and on the one
+    /// that it evicts. Nothing is read ahead. A device that compresses pages does so meanwhile.
+    pub fn fault_seconds(self, device: &Device) -> f64 {
+        let Costs { fault_ns, page_in_ns, evict_ns, .. } = self.costs();
+        let read_us = device.read_beside_writes_us.unwrap_or(device.read.latency_us);
+        let write_us = if device.synchronous { device.write.latency_us } else { 0.0 };
+        (fault_ns + page_in_ns + evict_ns) as f64 / 1e9 + (read_us + write_us) / 1e6
+    }
+
     pub(crate) fn costs(self) -> Costs {
         match self {
             Self::Run => Costs {
@@ -70,5 +82,23 @@ impl Paging {
                 reads_on: false,
             },
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fault_costs_its_read_and_the_work_on_pages() {
+        let mut device = Device::named("ssd").unwrap();
+        let microseconds = |device: &Device| (Paging::Kernel.fault_seconds(device) * 1e6).round();
+        // 100 us of the read, and 3 + 0.5 + 1.5 us of work.
+        assert_eq!(microseconds(&device), 105.0);
+        device.read_beside_writes_us = Some(200.0);
+        assert_eq!(microseconds(&device), 205.0);
+        // The processor compresses the page that goes.
+        device.synchronous = true;
+        assert_eq!(microseconds(&device), 229.0);
     }
 }

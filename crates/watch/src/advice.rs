@@ -1,10 +1,12 @@
 //! How much memory is enough for a process or a service, as far as its epochs tell.
 
-use crate::{EnoughPages, History, ServiceWatching, Watching};
+use crate::{EnoughPages, FaultCost, FaultCurve, History, Hour, Limits, Needs, ServiceWatching, Watching};
 use serde::Serialize;
+use serde_json::{Value, json};
 use std::fmt;
 use sweephand_pager_interface::memory::PAGE_BYTES;
 use sweephand_results::{bytes, grouped};
+use sweephand_sim::SweepError;
 
 /// Memory is enough when the faults on pages that were used before are within this share of the
 /// pages used. `sweephand_advice::SLACK` is the same rule, of faults that are all known.
@@ -35,18 +37,62 @@ pub struct LiveAdvice {
     /// The standard error of the estimates, as a share: that of the pages used, in the epoch where
     /// it is largest.
     pub standard_error: f64,
+    /// Faults by memory size, if uses were kept.
+    #[serde(skip)]
+    pub curve: Option<FaultCurve>,
+    /// The least memory for a slowdown, if that was asked for.
+    #[serde(skip)]
+    pub needs: Option<Needs>,
+    /// Limits to set, for a service.
+    #[serde(skip)]
+    pub limits: Option<Limits>,
 }
 
 impl LiveAdvice {
     /// What a watch says. `None`: there is no epoch with a page.
-    pub fn of(watching: &Watching) -> Option<Self> {
+    ///
+    /// # Errors
+    /// See [`FaultCurve::of`].
+    pub fn of(watching: &Watching, wanted: Option<(&FaultCost, f64)>) -> Result<Option<Self>, SweepError> {
         let sample = watching.pace().sample();
-        Self::of_history(watching.history(), sample.one_page_in(), watching.largest_error())
+        let advice = Self::of_history(watching.history(), sample.one_page_in(), watching.largest_error());
+        advice.map(|advice| advice.with_curve(watching.history(), wanted)).transpose()
     }
 
-    /// What a watch of a service says, which looks at all pages.
-    pub fn of_service(watching: &ServiceWatching) -> Option<Self> {
-        Self::of_history(watching.history(), 1, 0.0)
+    /// What a watch of a service says, which looks at all pages. With hours that were kept, their
+    /// needs count.
+    ///
+    /// # Errors
+    /// See [`FaultCurve::of`].
+    pub fn of_service(
+        watching: &ServiceWatching,
+        wanted: Option<(&FaultCost, f64)>,
+        hours: &[Hour],
+    ) -> Result<Option<Self>, SweepError> {
+        let history = watching.history();
+        let Some(advice) = Self::of_history(history, 1, 0.0) else { return Ok(None) };
+        let mut advice = advice.with_curve(history, wanted)?;
+        advice.needs = advice.needs.map(|needs| needs.by_hours(hours));
+        let limits = advice.needs.as_ref().map(|needs| Limits::of(needs, watching.state()));
+        Ok(Some(Self { limits, ..advice }))
+    }
+
+    /// The same with the curve and, if a slowdown is wanted on a device, the needs.
+    fn with_curve(self, history: &History, wanted: Option<(&FaultCost, f64)>) -> Result<Self, SweepError> {
+        let curve = FaultCurve::of(history)?;
+        let needs = curve.as_ref().zip(wanted);
+        let needs = needs.map(|(curve, (cost, factor))| Needs::of(history, curve, cost, factor));
+        Ok(Self { curve, needs, ..self })
+    }
+
+    /// For programs.
+    pub fn to_json(&self) -> Value {
+        let mut all = serde_json::to_value(self).expect("plain data");
+        let cost = self.needs.as_ref().map(|needs| &needs.cost);
+        all["curve"] = json!(self.curve.as_ref().map(|curve| curve.to_json(cost)));
+        all["needs"] = json!(self.needs.as_ref().map(Needs::to_json));
+        all["limits"] = json!(self.limits.as_ref().map(Limits::to_json));
+        all
     }
 
     fn of_history(history: &History, one_page_in: u64, standard_error: f64) -> Option<Self> {
@@ -64,6 +110,9 @@ impl LiveAdvice {
             enough_at_most_pages: at_most,
             one_page_in,
             standard_error,
+            curve: None,
+            needs: None,
+            limits: None,
         })
     }
 }
@@ -99,14 +148,30 @@ impl fmt::Display for LiveAdvice {
                 f,
                 "Less may be enough, too: in no epoch is it known how much less, as no page came back after a longer time. \
                  Shorter epochs (--every) tell more."
-            ),
+            )?,
             least => write!(
                 f,
                 "Less than {} is not enough. What lies between depends on the order of uses within the epochs: shorter ones \
                  (--every) tell more.",
                 size(least)
-            ),
+            )?,
         }
+        if let Some(curve) = &self.curve {
+            let cost = self.needs.as_ref().map(|needs| &needs.cost);
+            write!(
+                f,
+                "\n\nfaults a second on pages that were used before in the watch (LRU: bounds, ?: none; others: \
+                 estimates)\n\n{}",
+                curve.to_table(cost).to_string().trim_end()
+            )?;
+        }
+        if let Some(needs) = &self.needs {
+            write!(f, "\n\n{needs}")?;
+        }
+        if let Some(limits) = &self.limits {
+            write!(f, "\n{}", limits.to_string().trim_end())?;
+        }
+        Ok(())
     }
 }
 

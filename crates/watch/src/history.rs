@@ -23,6 +23,7 @@
 //! depends on what was before.
 
 use crate::look::{BLOCK_PAGES as SAMPLE_BLOCK_PAGES, Sample, UsedPage};
+use crate::uses::Uses;
 use std::collections::BTreeMap;
 use std::mem::take;
 use std::ops::Range;
@@ -49,8 +50,14 @@ pub struct History {
     /// Reuses by the least and by the most pages that memory must have for LRU to find the page.
     reuses_by_least: BTreeMap<u64, u64>,
     reuses_by_most: BTreeMap<u64, u64>,
+    /// The pages used in each epoch, and the most of them.
+    epoch_pages: Vec<u64>,
     largest_epoch_pages: u64,
     first_uses: u64,
+    /// The most pages that were known at a time.
+    most_known_pages: u64,
+    /// The pages used in each epoch, if they are kept.
+    uses: Option<Uses>,
     /// How many pages a page of the sample stands for, by the last epoch.
     weight: f64,
 }
@@ -82,14 +89,33 @@ impl Default for History {
             ends: vec![Duration::ZERO],
             reuses_by_least: BTreeMap::new(),
             reuses_by_most: BTreeMap::new(),
+            epoch_pages: Vec::new(),
             largest_epoch_pages: 0,
             first_uses: 0,
+            most_known_pages: 0,
+            uses: None,
             weight: 1.0,
         }
     }
 }
 
 impl History {
+    /// Keeps the pages used in each epoch from now on, as far as a budget of memory allows, so that
+    /// other policies than LRU can be estimated ([`Estimates`](crate::Estimates)).
+    pub fn keep_uses(&mut self) {
+        self.uses = Some(Uses::default());
+    }
+
+    /// A history that keeps uses within a budget.
+    #[cfg(test)]
+    pub(crate) fn with(uses: Uses) -> Self {
+        Self { uses: Some(uses), ..Self::default() }
+    }
+
+    pub(crate) fn uses(&self) -> Option<&Uses> {
+        self.uses.as_ref()
+    }
+
     /// Adds an epoch: the pages used in it, ascending, how many pages each of them stands for, and
     /// when the epoch ended. Returns how many pages were used for the first time.
     pub fn add(&mut self, pages: &[UsedPage], weight: f64, end: Duration) -> u64 {
@@ -127,8 +153,14 @@ impl History {
         self.pages_by_last.push(pages.len() as u64);
         self.gone_by_last.push(0);
         self.ends.push(end);
-        self.largest_epoch_pages = self.largest_epoch_pages.max(self.of_all(pages.len() as u64));
+        let epoch_pages = self.of_all(pages.len() as u64);
+        self.epoch_pages.push(epoch_pages);
+        self.largest_epoch_pages = self.largest_epoch_pages.max(epoch_pages);
+        self.most_known_pages = self.most_known_pages.max(self.known_pages());
         self.first_uses += first_uses;
+        if let Some(uses) = &mut self.uses {
+            uses.add(pages.iter().map(|page| page.number), reused[NEVER as usize]);
+        }
         first_uses
     }
 
@@ -147,6 +179,7 @@ impl History {
                     self.pages_by_last[*last as usize] -= 1;
                     self.gone_by_last[*last as usize] += 1;
                     *last = NEVER;
+                    self.uses.iter_mut().for_each(|uses| uses.forget(page));
                 }
             }
         }
@@ -154,6 +187,10 @@ impl History {
 
     /// Everything is gone: the process has become another program.
     pub fn forget_all(&mut self) {
+        if let Some(uses) = &mut self.uses {
+            let all = self.last.iter().flat_map(|(block, epochs)| (block * BLOCK_PAGES..).zip(epochs.iter()));
+            all.filter(|(_, last)| **last != NEVER).for_each(|(page, _)| uses.forget(page));
+        }
         self.last.clear();
         self.gone_by_last
             .iter_mut()
@@ -183,6 +220,9 @@ impl History {
         let thinner = sample.one_page_in() / was.one_page_in().min(sample.one_page_in());
         self.gone_by_last.iter_mut().for_each(|gone| *gone /= thinner);
         self.weight *= thinner as f64;
+        if let Some(uses) = &mut self.uses {
+            uses.keep_only(|_, page| sample.contains(page));
+        }
         left_out
     }
 
@@ -218,6 +258,26 @@ impl History {
     /// gone.
     pub fn first_uses(&self) -> u64 {
         self.first_uses
+    }
+
+    /// The most pages that were there at a time of those used in the watch.
+    pub fn most_known_pages(&self) -> u64 {
+        self.most_known_pages
+    }
+
+    /// The pages used in each epoch.
+    pub(crate) fn epoch_pages(&self) -> &[u64] {
+        &self.epoch_pages
+    }
+
+    /// When each epoch ended, from the start of the watch; before the first one, 0.
+    pub(crate) fn ends(&self) -> &[Duration] {
+        &self.ends
+    }
+
+    /// How many pages a page of the history stands for.
+    pub(crate) fn weight(&self) -> f64 {
+        self.weight
     }
 
     /// Pages of the epoch that has the most.

@@ -134,6 +134,11 @@ impl Watching {
         self.observer.mappings()
     }
 
+    /// Has the history keep uses: see [`History::keep_uses`].
+    pub fn keep_uses(&mut self) {
+        self.history.keep_uses();
+    }
+
     /// What the epochs so far say.
     pub fn history(&self) -> &History {
         &self.history

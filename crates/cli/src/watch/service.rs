@@ -1,6 +1,7 @@
 //! `watch` and `advise` of a service: several processes, and each page once.
 
 use super::end::{End, tell_of_trace};
+use super::listen::{Exporter, Told};
 use super::screen::{epochs_in_all, size};
 use super::show::{Names, ShowService, seconds};
 use super::{json, service_json};
@@ -13,11 +14,12 @@ use std::io::{self, Write};
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::process::ChildStdin;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 use sweephand_program::Signals;
 use sweephand_results::{Table, grouped};
 use sweephand_watch::{
-    MemberLook, Named, Options, Pages, ServiceChange, ServiceEpoch, ServiceWatching, TraceSender,
+    Hours, HoursError, MemberLook, Named, Options, Pages, ServiceChange, ServiceEpoch, ServiceWatching,
+    TraceSender,
 };
 
 /// Processes in the summary: those with the most pages in memory.
@@ -31,7 +33,7 @@ fn tell_of_missing(watching: &ServiceWatching) {
 }
 
 /// The option that names the service, as it was written.
-fn label(named: &Named) -> String {
+pub(super) fn label(named: &Named) -> String {
     match named {
         Named::Tree(process) => format!("--tree {process}"),
         Named::Cgroup(path) => format!("--cgroup {}", path.display()),
@@ -47,6 +49,7 @@ fn follow(
     signals: &OwnedFd,
     trace: &mut Option<TraceSender<ChildStdin>>,
     show: &mut dyn ShowService,
+    hours: &mut Option<Hours>,
 ) -> anyhow::Result<End> {
     let mut deadline = None;
     let mut names = Names::default();
@@ -72,6 +75,9 @@ fn follow(
                 let new = epoch.look.came.iter().chain(&epoch.look.new_programs);
                 new.for_each(|&process| names.learn(process));
                 show.epoch(watching, &epoch, &names)?;
+                if let Some(hours) = hours {
+                    hours.epoch(watching.history(), SystemTime::now())?;
+                }
             }
         }
         if is_signal {
@@ -90,16 +96,23 @@ pub(super) struct Orders<'a> {
     pub(super) output: &'a Option<PathBuf>,
     pub(super) no_contents: bool,
     pub(super) json: bool,
+    /// Tells it besides.
+    pub(super) exporter: Option<Exporter>,
+    /// Keeps hours besides.
+    pub(super) hours: Option<Hours>,
 }
 
 /// `sweephand watch` of a service.
-pub(super) fn watch(named: &Named, orders: &Orders, home: &Home, signals: &OwnedFd) -> anyhow::Result<()> {
+pub(super) fn watch(named: &Named, mut orders: Orders, home: &Home, signals: &OwnedFd) -> anyhow::Result<()> {
     if orders.no_contents {
         bail!("--no-contents has no effect: the trace of a service does not say what pages contain");
     }
     let how = orders.how;
     let mut watching = ServiceWatching::of(named, how)?;
     tell_of_missing(&watching);
+    if orders.hours.is_some() {
+        watching.keep_uses();
+    }
     let (mut keeper, mut trace) = (None, None);
     if let Some(path) = &orders.output {
         let (started, pipe) = Keeper::start(home, path, &[])?;
@@ -109,7 +122,10 @@ pub(super) fn watch(named: &Named, orders: &Orders, home: &Home, signals: &Owned
     let mut rows = Rows::default();
     let mut lines = service_json::Lines { label: label(named), how };
     let show: &mut dyn ShowService = if orders.json { &mut lines } else { &mut rows };
-    let followed = follow(&mut watching, orders.duration, signals, &mut trace, show);
+    let mut told = Told { show, exporter: orders.exporter };
+    let hours = &mut orders.hours;
+    let followed = follow(&mut watching, orders.duration, signals, &mut trace, &mut told, hours);
+    let kept = end_hours(hours, &watching);
     let words = match &followed {
         Ok(End::Program) => "the service ended",
         Ok(End::Time) => "the watch was over before the service",
@@ -122,6 +138,7 @@ pub(super) fn watch(named: &Named, orders: &Orders, home: &Home, signals: &Owned
     }
     keeper.map_or(Ok(()), Keeper::finish)?;
     followed?;
+    kept?;
     if orders.json {
         json::end(watching.history(), words)?;
     } else {
@@ -133,11 +150,17 @@ pub(super) fn watch(named: &Named, orders: &Orders, home: &Home, signals: &Owned
     Ok(())
 }
 
+/// The watch is over: keeps what there is of an hour.
+fn end_hours(hours: &mut Option<Hours>, watching: &ServiceWatching) -> Result<(), HoursError> {
+    hours.as_mut().map_or(Ok(()), |hours| hours.end(watching.history(), SystemTime::now()))
+}
+
 /// Watches a service for some time, for `advise`.
 pub(crate) fn observe_service(
     named: &Named,
     how: Options,
     duration: Duration,
+    hours: &mut Option<Hours>,
 ) -> anyhow::Result<ServiceWatching> {
     /// A line that says how far it is.
     struct Line(indicatif::ProgressBar);
@@ -160,8 +183,10 @@ pub(crate) fn observe_service(
     let signals = Signals::catch().context("signals cannot be caught")?.into_pipe()?;
     let mut watching = ServiceWatching::of(named, how)?;
     tell_of_missing(&watching);
+    watching.keep_uses();
     let mut line = Line(progress::line());
-    let end = follow(&mut watching, Some(duration), &signals, &mut None, &mut line)?;
+    let end = follow(&mut watching, Some(duration), &signals, &mut None, &mut line, hours)?;
+    end_hours(hours, &watching)?;
     line.0.finish_and_clear();
     match end {
         End::Signal => bail!("{}: the watch was ended by a signal", label(named)),

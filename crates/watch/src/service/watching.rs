@@ -5,7 +5,7 @@ use super::frames::{Found, Frames, Pages};
 use super::member::{Became, Member, MemberLook};
 use super::page_flags::PageFlags;
 use crate::look::{Price, WatchError};
-use crate::{History, Options, TraceSender};
+use crate::{History, Options, ServiceState, TraceSender};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::time::{ClockId, clock_gettime};
 use std::collections::btree_map::Entry;
@@ -15,6 +15,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 use sweephand_pager_interface::memory::PAGE_BYTES;
 use sweephand_process::accessed::{NoBits, TableBits};
+use sweephand_process::charge::Charge;
 use sweephand_process::family::started;
 use sweephand_process::group::{Group, Mounts, Named};
 use sweephand_process::shared_memory;
@@ -29,6 +30,7 @@ const LONGEST_TRIAL: Duration = Duration::from_secs(1);
 /// A service that is being watched.
 #[derive(Debug)]
 pub struct ServiceWatching {
+    named: Named,
     group: Group,
     bits: TableBits,
     page_flags: PageFlags,
@@ -41,6 +43,8 @@ pub struct ServiceWatching {
     /// The time from the last look to the next.
     period: Duration,
     history: History,
+    /// Pages that the last look with processes has found, of those that are charged to the service.
+    seen_pages: u64,
     began: Instant,
     /// When the last look was, and the same from the start of the machine. `None`: no bits have
     /// been cleared yet.
@@ -123,6 +127,7 @@ impl ServiceWatching {
         let files = Files::begin().map_err(|error| error.to_string());
         allow_all_descriptors();
         Ok(Self {
+            named: named.clone(),
             group,
             bits,
             page_flags,
@@ -133,6 +138,7 @@ impl ServiceWatching {
             price,
             period: options.every,
             history: History::default(),
+            seen_pages: 0,
             began: Instant::now(),
             looked: None,
         })
@@ -141,6 +147,19 @@ impl ServiceWatching {
     /// Why reads and writes of files are not seen, if they are not.
     pub fn files_missing(&self) -> Option<&str> {
         self.files.as_ref().err().map(String::as_str)
+    }
+
+    /// Has the history keep uses: see [`History::keep_uses`].
+    pub fn keep_uses(&mut self) {
+        self.history.keep_uses();
+    }
+
+    /// What is known of the service now, besides the pages that it used.
+    pub fn state(&self) -> ServiceState {
+        let cgroup = self.cgroup().map(Path::to_path_buf);
+        let charge = cgroup.as_deref().and_then(Charge::of);
+        let (seen_pages, sees_files) = (self.seen_pages, self.files.is_ok());
+        ServiceState { named: self.named.clone(), cgroup, charge, seen_pages, sees_files }
     }
 
     /// What the epochs so far say. Pages are numbered by their frames, those of files beyond that.
@@ -181,6 +200,11 @@ impl ServiceWatching {
         };
         if self.members.is_empty() && self.group.is_gone() {
             return Ok(Ok(Some(ServiceChange::Ended)));
+        }
+        if !look.members.is_empty() {
+            let elsewhere = look.charged_elsewhere.map_or(0, Pages::all);
+            let cached = look.cached_pages.filter(|_| self.files.is_ok()).unwrap_or_default();
+            self.seen_pages = look.resident.all().saturating_sub(elsewhere) + cached;
         }
         let used = processor_time().saturating_sub(began);
         let Some((before, _)) = before else {
