@@ -4,6 +4,7 @@
 
 mod watched;
 
+use crate::advise_try::TryArgs;
 use crate::live::limit_bytes;
 use crate::report::{self, Options};
 use crate::stderr::eprint_line;
@@ -40,9 +41,12 @@ pub(crate) struct Args {
     #[command(flatten)]
     how: watch::How,
     #[command(flatten)]
+    trial: TryArgs,
+    #[command(flatten)]
     options: Options,
     /// Also find the least memory in which the program takes at most this many times as long as
-    /// with all memory, and print it as limits to set [default: 1.2, for what is watched 1.05]
+    /// with all memory, and print it as limits to set [default: 1.2, for what is watched 1.05].
+    /// With --try: what the service may take
     #[arg(long, value_name = "FACTOR")]
     slowdown: Option<f64>,
     /// Exit with status 1 if the program needs more memory than this for its faults to be within a
@@ -97,9 +101,9 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     in_use.extend(device_file.as_deref());
     let mut out = Output::create(args.output.as_deref().unwrap_or(Path::new("-")), &in_use)?;
     if args.watched.is_given() {
-        watched::advise(&args, device, &mut out)?;
+        let status = watched::advise(&args, device, &mut out)?;
         out.commit()?;
-        return Ok(ExitCode::SUCCESS);
+        return status;
     }
     let (path, status) = match &args.trace {
         Some(path) => (path.clone(), ExitCode::SUCCESS),

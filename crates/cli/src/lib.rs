@@ -10,6 +10,7 @@
 
 mod about;
 mod advise;
+mod advise_try;
 mod as_root;
 mod awake;
 mod bare_pid;

@@ -12,7 +12,7 @@ use clap::{ArgMatches, Command};
 type Need = (&'static str, &'static str, &'static str);
 
 /// Every need.
-const NEEDS: [Need; 24] = [
+const NEEDS: [Need; 28] = [
     ("record", "overhead", "live"),
     ("record", "awake", "live"),
     ("watch", "no_contents", "output"),
@@ -33,6 +33,10 @@ const NEEDS: [Need; 24] = [
     ("advise", "every", "watched"),
     ("advise", "overhead", "watched"),
     ("advise", "keep", "watched"),
+    ("advise", "trial", "watched"),
+    ("advise", "metric", "trial"),
+    ("advise", "metric_is", "metric"),
+    ("advise", "metric_timeout", "metric"),
     ("advise", "native", "device"),
     ("multiprogram", "timeline_step", "timeline"),
     ("devices", "seconds", "directory"),
@@ -97,6 +101,9 @@ mod tests {
             ("advise t --for 5s", "--for needs --pid, --tree, --cgroup, --unit or --container"),
             ("advise t --every 5s", "--every needs --pid, --tree, --cgroup, --unit or --container"),
             ("advise t --native 5", "--native needs --device"),
+            ("advise t --try", "--try needs --pid, --tree, --cgroup, --unit or --container"),
+            ("advise --cgroup a --metric b", "--metric needs --try"),
+            ("advise --cgroup a --try --metric-is latency", "--metric-is needs --metric"),
             ("devices --seconds 5", "--seconds needs DIR"),
         ] {
             let _input = trying(|| words.to_owned());

@@ -68,6 +68,7 @@ const NOT_RUN: &[(&str, &str, &str)] = &[
     ("docs/services.md", "sweephand watch --unit postgresql", "as above"),
     ("docs/services.md", "sweephand advise --unit", "as above"),
     ("docs/services.md", "sweephand advise --cgroup /kubepods", "as above"),
+    ("docs/services.md", "sweephand advise --container", "as above"),
 ];
 
 /// What is elsewhere on a reader's machine, and here in the sandbox; and what is small here, and

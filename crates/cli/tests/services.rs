@@ -16,7 +16,7 @@ use std::io::{BufRead, BufReader, Lines, Write};
 use std::path::{Path, PathBuf};
 use std::process::{ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use sweephand_checks::{Need, skip, trying};
 use sweephand_trace::Trace;
 
@@ -229,6 +229,25 @@ impl TestCgroup {
         let members = self.0.join("cgroup.procs");
         // SAFETY: between fork and exec it writes a file, with memory that it has already.
         unsafe { command.pre_exec(move || fs::write(&members, "0")) };
+    }
+
+    /// The file with the limit that a trial lowers.
+    fn limit_file(&self) -> PathBuf {
+        let files = ["memory.limit_in_bytes", "memory.high"].map(|file| self.0.join(file));
+        files.into_iter().find(|file| file.exists()).unwrap()
+    }
+
+    fn limit(&self) -> String {
+        fs::read_to_string(self.limit_file()).unwrap().trim().to_string()
+    }
+
+    /// Waits until the limit is another than this, or again this.
+    fn wait_until_limit(&self, is: bool, limit: &str) {
+        let start = Instant::now();
+        while (self.limit() == limit) != is {
+            assert!(start.elapsed() < Duration::from_secs(60), "the limit is {} for too long", self.limit());
+            std::thread::sleep(Duration::from_millis(2));
+        }
     }
 
     /// Bytes of one of some names.
@@ -457,6 +476,183 @@ fn has_kept_an_hour(folder: &Path, place: &str, advice: &Value) {
     assert_eq!((hours.lines().count(), &hour["start_unix_s"]), (2, &advice["needs"]["began_unix_s"]));
 }
 
+/// A swap file for a test, removed at its end.
+struct TestSwap(PathBuf);
+
+impl TestSwap {
+    /// `None`: swap files cannot be used here.
+    fn make() -> Option<Self> {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let file = workshop().join(format!("services-{}-{number}.swap", std::process::id()));
+        let script = "rm -f $0 && fallocate -l 256M $0 && chmod 600 $0 && mkswap $0 && swapon $0";
+        let made = output(Command::new("sh").args(["-c", script]).arg(&file));
+        let swap = Self(file);
+        made.status.success().then_some(swap)
+    }
+}
+
+impl Drop for TestSwap {
+    fn drop(&mut self) {
+        let _ = output(Command::new("sh").args(["-c", "swapoff $0; rm -f $0"]).arg(&self.0));
+    }
+}
+
+/// `served.c` in a cgroup: it has 64 MiB, and uses 24 of them all the time.
+struct Served {
+    process: Running,
+    cgroup: TestCgroup,
+    rate: PathBuf,
+}
+
+/// The limit of its cgroup.
+const SERVED_LIMIT: &str = "134217728";
+
+impl Served {
+    fn start(cgroup: TestCgroup) -> Self {
+        let rate = workshop().join(cgroup.0.file_name().unwrap());
+        let _ = fs::remove_file(&rate);
+        fs::write(cgroup.limit_file(), SERVED_LIMIT).unwrap();
+        let mut program = command(program("served"));
+        program.args(["16384", "6144"]).arg(&rate).stdin(Stdio::piped()).stdout(Stdio::piped());
+        cgroup.holds(&mut program);
+        let process = spawn(&mut program);
+        while fs::read_to_string(&rate).map_or(0, |text| text.len()) == 0 {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        Self { process, cgroup, rate }
+    }
+
+    /// A trial of it, with further options.
+    fn trial(&self, options: &[&str]) -> Command {
+        let mut trial = sweephand();
+        trial.args(["advise", "--try", "--format", "json", "--overhead", "100%", "--slowdown", "2"]);
+        trial.arg("--cgroup").arg(&self.cgroup.0).args(["--metric-is", "throughput"]).args(options);
+        if !options.contains(&"--metric") {
+            trial.args(["--metric", &format!("cat {}", self.rate.display())]);
+        }
+        trial.stdout(Stdio::piped()).stderr(Stdio::piped());
+        trial
+    }
+
+    /// A trial that has lowered the limit by now.
+    fn lowered(&self) -> Running {
+        let trial = spawn(&mut self.trial(&["--for", "30s", "--every", "100ms"]));
+        self.cgroup.wait_until_limit(false, SERVED_LIMIT);
+        trial
+    }
+
+    fn is_as_before(&self) {
+        self.cgroup.wait_until_limit(true, SERVED_LIMIT);
+        if let Ok(control) = fs::read_to_string(self.cgroup.0.join("memory.oom_control")) {
+            assert!(control.contains("oom_kill_disable 0"), "{control}");
+        }
+    }
+}
+
+/// A trial, as it ended.
+fn document_of(ended: &std::process::Output) -> Value {
+    let document = text(&ended.stdout);
+    if let Some(Err(error)) = keeps_to("advise-try.json", &document, tempfile::tempdir().unwrap().path()) {
+        panic!("{error}: {document} {}", text(&ended.stderr));
+    }
+    serde_json::from_str(&document).unwrap_or_else(|_| panic!("{document} {}", text(&ended.stderr)))
+}
+
+/// A trial finds how much memory a service needs. However it ends, the limit is as it was.
+#[test]
+fn a_trial_finds_what_a_service_needs_and_puts_its_limit_back() {
+    if !can_watch() {
+        return;
+    }
+    let Some(cgroup) = TestCgroup::make() else { return skip(Need::Swap, "no memory cgroup") };
+    let Some(_swap) = TestSwap::make() else { return skip(Need::Swap, "no swap file") };
+    let mut served = Served::start(cgroup);
+
+    let ended = output(&mut served.trial(&["--for", "60s", "--every", "300ms"]));
+    served.is_as_before();
+    let found = document_of(&ended);
+    assert!(ended.status.success(), "{}", text(&ended.stderr));
+    let least = number(&found, "/least_bytes") >> 20;
+    assert!((24..30).contains(&least), "{found:#}");
+    assert_eq!(found["is_confirmed"], true, "{found:#}");
+    let predicted = number(&found, "/predicted/at_most_bytes") >> 20;
+    assert!((24..28).contains(&predicted), "{found:#}");
+
+    let interrupted = served.lowered();
+    signal(interrupted.id(), "INT");
+    let ended = wait(interrupted);
+    served.is_as_before();
+    assert_eq!((ended.status.code(), &document_of(&ended)["end"]), (Some(2), &Value::from("signal")));
+    assert!(text(&ended.stderr).contains("the trial was ended by a signal; the limit is as it was"));
+
+    let mut killed = served.lowered();
+    killed.kill().unwrap();
+    killed.wait().unwrap();
+    served.is_as_before();
+
+    let changed = served.lowered();
+    let second = output(&mut served.trial(&[]));
+    let said = text(&second.stderr);
+    assert_eq!((second.status.code(), said.lines().count()), (Some(2), 1), "{said}");
+    assert!(said.contains("another --try is lowering this limit"), "{said}");
+    fs::write(served.cgroup.limit_file(), "209715200").unwrap();
+    let ended = wait(changed);
+    assert_eq!((ended.status.code(), served.cgroup.limit().as_str()), (Some(2), "209715200"));
+    assert!(text(&ended.stderr).contains("somebody else has set it to 209715200"), "{}", text(&ended.stderr));
+    fs::write(served.cgroup.limit_file(), SERVED_LIMIT).unwrap();
+
+    let last = served.lowered();
+    drop(served.process.stdin.take());
+    let ended = wait(last);
+    assert_eq!((ended.status.code(), &document_of(&ended)["end"]), (Some(0), &Value::from("service-ended")));
+    served.is_as_before();
+    assert!(served.process.wait().unwrap().success());
+}
+
+/// What keeps a trial from beginning is told in a line, and at once.
+#[test]
+fn trials_that_cannot_be_are_told_in_a_line() {
+    if !can_watch() {
+        return;
+    }
+    let Some(cgroup) = TestCgroup::make() else { return skip(Need::Swap, "no memory cgroup") };
+    let topmost = cgroup.0.parent().unwrap().to_path_buf();
+    let served = Served::start(cgroup);
+    let refused = |trial: &mut Command, expected: &str| {
+        let refused = output(trial);
+        let said = text(&refused.stderr);
+        assert_eq!((refused.status.code(), said.lines().count()), (Some(2), 1), "{said}");
+        assert!(said.contains(expected), "{said}");
+        served.is_as_before();
+    };
+    let mut of_topmost = sweephand();
+    of_topmost.args(["advise", "--try", "--cgroup"]).arg(topmost);
+    refused(&mut of_topmost, "the memory controller has no limit here");
+    let mut of_none = sweephand();
+    of_none.args(["advise", "--try", "--cgroup", "/no/such/cgroup"]);
+    refused(&mut of_none, "--cgroup /no/such/cgroup: there is no such cgroup");
+    // No swap for this one.
+    let files = [("memory.swappiness", "0", "60"), ("memory.swap.max", "0", "max")];
+    let has = |(file, ..): &&(&str, &str, &str)| served.cgroup.0.join(file).exists();
+    let (file, none, usual) = files.iter().find(has).unwrap();
+    fs::write(served.cgroup.0.join(file), none).unwrap();
+    refused(&mut served.trial(&[]), "are anonymous or shared memory, for which there is no swap");
+    fs::write(served.cgroup.0.join(file), usual).unwrap();
+    let Some(_swap) = TestSwap::make() else { return skip(Need::Swap, "no swap file") };
+    for (metric, expected) in [
+        (
+            "echo cannot connect >&2; exit 1",
+            "--metric: the command failed (exit status: 1): \"cannot connect\"",
+        ),
+        ("echo 5 requests", "--metric: its last line has to be one number, 0 or more, and is \"5 requests\""),
+        ("sleep 60", "--metric: the command has not ended after 0.5 s (--metric-timeout)"),
+    ] {
+        let _input = trying(|| metric.to_string());
+        refused(&mut served.trial(&["--metric", metric, "--metric-timeout", "500ms"]), expected);
+    }
+}
+
 /// What is not there, or is not one service, is told in a line.
 #[test]
 fn services_that_cannot_be_watched_are_told_in_a_line() {
@@ -497,6 +693,9 @@ fn options_that_do_not_go_together_are_refused() {
         "advise --tree 1 --policy lru",
         "advise --unit a --budget 1MiB",
         "advise --cgroup a --native 5",
+        "advise --cgroup a --try --device ssd",
+        "advise --tree 1 --try",
+        "advise --pid 1 --try",
         "advise t.swt --tree 1",
     ] {
         let _input = trying(|| words.to_owned());

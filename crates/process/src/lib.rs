@@ -10,6 +10,8 @@
 //! | `container_names` | the ids of containers by name, from the files of their engines |
 //! | `family` | a process and those that it has started: threads, memory, faults, user time |
 //! | `shared_memory` | shared memory of processes, with what none of them has mapped |
+//! | `limit` | the limit of a running service's cgroup: lowered for some time, and put back |
+//! | `limit_tidy` | the process that puts a limit back when the one that lowered it was killed |
 //! | `cgroup` | a memory cgroup around processes: its limit, and what the kernel counts in it |
 //! | `charge` | what a cgroup is charged for |
 //! | `zram` | a zram device for swap: what it takes and holds |
@@ -24,6 +26,8 @@ mod container_names;
 pub mod family;
 pub mod file_uses;
 pub mod group;
+pub mod limit;
+mod limit_tidy;
 pub mod maps;
 pub mod shared_memory;
 pub mod space;

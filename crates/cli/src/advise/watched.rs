@@ -1,10 +1,12 @@
 //! `advise` of a process or a service: it is watched for some time.
 
 use super::{Args, Format};
+use crate::advise_try::{self, Orders};
 use crate::stderr::eprint_line;
 use crate::watch;
 use anyhow::bail;
 use std::io::{self, Write};
+use std::process::ExitCode;
 use sweephand_output::Output;
 use sweephand_time::{Device, measured_swap};
 use sweephand_watch::{FaultCost, Hours, LiveAdvice};
@@ -14,7 +16,16 @@ const DEFAULT_SLOWDOWN: f64 = 1.05;
 
 /// Watches a process or a service for some time and says how much memory is enough for it. The
 /// device is that which was named.
-pub(super) fn advise(args: &Args, device: Option<Device>, out: &mut Output) -> anyhow::Result<()> {
+///
+/// The first result is an error if nothing is known, the second if what is known is not all.
+pub(super) fn advise(
+    args: &Args,
+    device: Option<Device>,
+    out: &mut Output,
+) -> anyhow::Result<anyhow::Result<ExitCode>> {
+    if args.trial.is_wanted {
+        return try_on_service(args, out);
+    }
     let is_named = device.is_some();
     let Some(device) = device.or_else(measured_swap).map(Some).or(args.slowdown.is_none().then_some(None))
     else {
@@ -49,10 +60,20 @@ pub(super) fn advise(args: &Args, device: Option<Device>, out: &mut Output) -> a
     if !is_named && let Some(device) = &device {
         eprint_line!("sweephand: note: seconds are those of {}, to which this machine swaps", device.source);
     }
-    if args.watched.service().is_some() {
-        eprint_line!(
-            "sweephand: note: files that are read and not mapped are not in these sizes; a limit needs room for them, too"
-        );
+    Ok(Ok(ExitCode::SUCCESS))
+}
+
+/// Lowers a service's memory for some time, and says how little is enough.
+fn try_on_service(args: &Args, out: &mut Output) -> anyhow::Result<anyhow::Result<ExitCode>> {
+    let Some(service) = args.watched.service() else { bail!("--try needs --cgroup, --unit or --container") };
+    let (how, slowdown, duration) = (args.how.options(), args.slowdown, args.duration);
+    let report = advise_try::run(&Orders { service, args: &args.trial, how, slowdown, duration })?;
+    match args.format {
+        Format::Text => write!(out, "{}", report.to_text())?,
+        Format::Json => {
+            serde_json::to_writer_pretty(&mut *out, &report.to_json()).map_err(io::Error::from)?;
+            writeln!(out)?;
+        }
     }
-    Ok(())
+    Ok(report.error.map_or(Ok(ExitCode::SUCCESS), Err))
 }
