@@ -203,7 +203,13 @@ mod tests {
     }
 
     fn state(named: Named, cgroup: Option<&str>, charge: Option<Charge>) -> ServiceState {
-        ServiceState { named, cgroup: cgroup.map(PathBuf::from), charge, seen_pages: 3_000, sees_files: false }
+        ServiceState {
+            named,
+            cgroup: cgroup.map(PathBuf::from),
+            charge,
+            seen_pages: 3_000,
+            sees_files: false,
+        }
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 use sweephand_pager::PAGE_BYTES;
+use sweephand_sim::SweepError;
 use sweephand_watch::{Bounds, History, LiveAdvice, ServiceWatching};
 
 /// The prediction. The watch counts pages of processes; a limit also has to hold what the kernel
