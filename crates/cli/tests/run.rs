@@ -543,7 +543,7 @@ fn contents_are_right_with_as_much_compressed_memory_as_pays() {
     for (bits, delay) in [("auto", "1ms"), ("software", "0ms")] {
         let size = ["--memory", "8MiB", "--policy", "clock-pro", "--reference-bits", bits];
         let options = [&size[..], &["--compress", "auto", "--read-delay", delay]].concat();
-        let counts = counts(&options, "pooled", &["9", "4", "1"]);
+        let counts = counts(&options, "pooled", &["12", "4", "1"]);
         let count = |name: &str| counts[name].as_u64().unwrap_or_else(|| panic!("{name} in {counts}"));
         let is_slow = delay != "0ms";
         assert!(count("peak_pool_size_bytes") > 0 || !is_slow, "{options:?}: {counts}");
