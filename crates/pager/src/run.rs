@@ -237,7 +237,8 @@ fn pool_pages(options: &Options) -> Result<u32, RunError> {
         PoolSize::Bytes(bytes) => {
             check_pool(bytes, limit_bytes, policy_bytes)?;
             (bytes / PAGE_BYTES) as u32
-    }
+        }
+    })
 }
 
 /// The directory that is meant by a directory, or by a file's name in it.
