@@ -290,8 +290,8 @@ impl Rows {
         writeln!(out, "{table}")?;
         if self.lost_file_blocks > 0 {
             eprint_line!(
-                "sweephand: note: uses of files in {} blocks of 256 KiB are missing: there was no room to note \
-                 them; a shorter --every helps",
+                "sweephand: note: uses of files in {} blocks of 256 KiB are missing: there was no room \
+                 to note them; a shorter --every helps",
                 grouped(self.lost_file_blocks)
             );
         }
