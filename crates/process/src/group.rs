@@ -241,6 +241,16 @@ impl Group {
         Some(cached.saturating_sub(shared))
     }
 
+    /// The most bytes that the cgroup was charged for at a time. `None`: it is none, or the kernel
+    /// does not say.
+    pub fn peak_bytes(&self) -> Option<u64> {
+        let cgroup = self.cgroup()?;
+        let peak = ["memory.max_usage_in_bytes", "memory.peak"]
+            .into_iter()
+            .find_map(|file| fs::read_to_string(cgroup.join(file)).ok())?;
+        peak.trim().parse().ok()
+    }
+
     /// The directory of the cgroup, if it is one.
     pub fn cgroup(&self) -> Option<&Path> {
         match &self.kind {

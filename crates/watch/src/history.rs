@@ -50,7 +50,9 @@ pub struct History {
     /// Reuses by the least and by the most pages that memory must have for LRU to find the page.
     reuses_by_least: BTreeMap<u64, u64>,
     reuses_by_most: BTreeMap<u64, u64>,
-    /// The pages used in each epoch, and the most of them.
+    /// The most pages that were there at a time, if that is known.
+    most_there: Option<u64>,
+    /// The pages used in each epoch, as far as they were there at a time, and the most of them.
     epoch_pages: Vec<u64>,
     largest_epoch_pages: u64,
     first_uses: u64,
@@ -89,6 +91,7 @@ impl Default for History {
             ends: vec![Duration::ZERO],
             reuses_by_least: BTreeMap::new(),
             reuses_by_most: BTreeMap::new(),
+            most_there: None,
             epoch_pages: Vec::new(),
             largest_epoch_pages: 0,
             first_uses: 0,
@@ -114,6 +117,13 @@ impl History {
 
     pub(crate) fn uses(&self) -> Option<&Uses> {
         self.uses.as_ref()
+    }
+
+    /// No more than this many pages were there at a time until now, those included that were not
+    /// used. A program that takes and gives back memory may use more pages in an epoch than are ever
+    /// there, and with memory for all that are there, LRU never faults.
+    pub fn bound(&mut self, most_pages: u64) {
+        self.most_there = Some(most_pages);
     }
 
     /// Adds an epoch: the pages used in it, ascending, how many pages each of them stands for, and
@@ -145,7 +155,7 @@ impl History {
                 *self.reuses_by_least.entry(self.of_all(after) + 1).or_default() += reuses;
                 // What is new in this epoch, or was used before all these, comes to the others.
                 let most = self.of_all(from + gone_after + of_earlier);
-                *self.reuses_by_most.entry(most).or_default() += reuses;
+                *self.reuses_by_most.entry(self.there(most)).or_default() += reuses;
             }
             after = from;
         }
@@ -153,7 +163,7 @@ impl History {
         self.pages_by_last.push(pages.len() as u64);
         self.gone_by_last.push(0);
         self.ends.push(end);
-        let epoch_pages = self.of_all(pages.len() as u64);
+        let epoch_pages = self.there(self.of_all(pages.len() as u64));
         self.epoch_pages.push(epoch_pages);
         self.largest_epoch_pages = self.largest_epoch_pages.max(epoch_pages);
         self.most_known_pages = self.most_known_pages.max(self.known_pages());
@@ -226,6 +236,11 @@ impl History {
         left_out
     }
 
+    /// Of this many pages, those that can have been there at a time.
+    fn there(&self, pages: u64) -> u64 {
+        self.most_there.map_or(pages, |most| most.min(pages))
+    }
+
     /// How many pages of the process this many pages of the sample stand for.
     fn of_all(&self, sampled: u64) -> u64 {
         (sampled as f64 * self.weight).round() as u64
@@ -280,7 +295,7 @@ impl History {
         self.weight
     }
 
-    /// Pages of the epoch that has the most.
+    /// Pages of the epoch that has the most, as far as they were there at a time.
     pub fn largest_epoch_pages(&self) -> u64 {
         self.largest_epoch_pages
     }
@@ -359,6 +374,24 @@ mod tests {
         assert_eq!(history.enough(0), EnoughPages { at_least: 3, at_most: 5 });
         assert_eq!(history.enough(1), EnoughPages { at_least: 1, at_most: 2 });
         assert_eq!((history.first_uses(), history.known_pages()), (5, 5));
+    }
+
+    /// Short processes, one after another: each has three pages of its own, and all use page 9.
+    #[test]
+    fn what_was_not_there_at_a_time_does_not_have_to_fit() {
+        let enough_with = |most_there: Option<u64>| {
+            let mut history = History::default();
+            for epoch in 0..8 {
+                most_there.into_iter().for_each(|pages| history.bound(pages));
+                let pages = [9, 10 + 3 * epoch, 11 + 3 * epoch, 12 + 3 * epoch];
+                let pages = pages.map(|number| UsedPage { number, dirty: false });
+                history.add(&pages, 1.0, Duration::from_secs(epoch + 1));
+            }
+            (history.enough(0).at_most, history.faults(3).at_most, history.largest_epoch_pages())
+        };
+        assert_eq!(enough_with(None), (7, None, 4));
+        assert_eq!(enough_with(Some(5)), (5, None, 4));
+        assert_eq!(enough_with(Some(2)), (2, Some(0), 2));
     }
 
     #[test]

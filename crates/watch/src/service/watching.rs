@@ -215,6 +215,10 @@ impl ServiceWatching {
         };
         found.dropped.iter().for_each(|pages| self.history.forget(pages.clone()));
         let (time, length) = (now - self.began, now - before);
+        if let Some(peak_bytes) = self.group.peak_bytes() {
+            let elsewhere = look.charged_elsewhere.map_or(0, Pages::all);
+            self.history.bound(peak_bytes / PAGE_BYTES + elsewhere);
+        }
         let first_used_pages = self.history.add(&found.used, 1.0, time);
         files.gone.iter().for_each(|pages| self.history.forget(pages.clone()));
         if let Some(trace) = trace {
