@@ -130,7 +130,7 @@ impl Pool {
         })
     }
 
-    /// From now on, it is to be as large as pays in this many pages of memory.
+    /// From now on, it becomes as large as pays in this many pages of memory.
     pub(crate) fn begin_to_adapt(&mut self, memory_pages: usize) {
         self.split = Some(Split::new(memory_pages, moment()));
     }

@@ -651,8 +651,8 @@ impl Split {
     }
 }
 
-/// All ages become longer by this many units, or shorter. Returns the sum of those that would be less
-/// than 0, and are gone.
+/// All ages become longer by this many units, or shorter. Returns the sum of those that would be
+/// less than 0, and are gone.
 fn shift_ages(of: &mut [f64; BUCKETS], units: f64) -> f64 {
     let mut gone = 0.0;
     let before = core::mem::replace(of, [0.0; BUCKETS]);
@@ -669,6 +669,7 @@ fn shift_ages(of: &mut [f64; BUCKETS], units: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use alloc::boxed::Box;
     use alloc::collections::BTreeMap;
     use sweephand_policy::SplitMix64;
 
@@ -680,7 +681,7 @@ mod tests {
     /// Who says how large the pool is.
     enum Size {
         Fixed(usize),
-        Auto(Split),
+        Auto(Box<Split>),
     }
 
     /// A program under LRU, with a pool, on a disk. All of its pages are alike.
@@ -704,7 +705,7 @@ mod tests {
     impl World {
         fn new(is_auto: bool, pool_pages: usize, read_ns: u64, taken: Option<f64>) -> Self {
             let size = match is_auto {
-                true => Size::Auto(Split::new(MEMORY, Moment::default())),
+                true => Size::Auto(Box::new(Split::new(MEMORY, Moment::default()))),
                 false => Size::Fixed(pool_pages),
             };
             let (resident, pool) = (BTreeMap::new(), BTreeMap::new());
