@@ -4,7 +4,7 @@
 
 mod watched;
 
-use crate::advise_try::TryArgs;
+use crate::advise_try::{self, Orders, TryArgs};
 use crate::live::limit_bytes;
 use crate::report::{self, Options};
 use crate::stderr::eprint_line;
@@ -88,12 +88,7 @@ enum Format {
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let (specs, sizes) = args.options.parse()?;
     let device = args.time.device()?;
-    if let Some(factor) = args.slowdown.filter(|factor| !factor.is_finite() || *factor <= 1.0) {
-        bail!("--slowdown {factor}: write more than 1, as in 1.2");
-    }
-    if args.slowdown.is_some() && device.is_none() && !args.watched.is_given() {
-        bail!("--slowdown needs --device");
-    }
+    check_slowdown(&args, device.is_some())?;
     let budget = args.budget.as_deref().map(|size| limit_bytes("--budget", size)).transpose()?;
     let mut in_use = named_by(&args.command);
     in_use.extend(args.trace.as_deref());
@@ -101,9 +96,16 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     in_use.extend(device_file.as_deref());
     let mut out = Output::create(args.output.as_deref().unwrap_or(Path::new("-")), &in_use)?;
     if args.watched.is_given() {
-        let status = watched::advise(&args, device, &mut out)?;
+        if args.trial.is_wanted {
+            return try_on_service(&args, out);
+        }
+        let advice = watched::advise(&args.watched, &args.how, args.duration, device, args.slowdown)?;
+        match args.format {
+            Format::Text => writeln!(out, "{advice}")?,
+            Format::Json => write_json(&advice.to_json(), &mut out)?,
+        }
         out.commit()?;
-        return status;
+        return Ok(ExitCode::SUCCESS);
     }
     let (path, status) = match &args.trace {
         Some(path) => (path.clone(), ExitCode::SUCCESS),
@@ -144,10 +146,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let conclusions = Conclusions { advice, in_code, slowdown, compression, budget, lines: args.lines };
     match args.format {
         Format::Text => conclusions.write_text(&mut out)?,
-        Format::Json => {
-            serde_json::to_writer_pretty(&mut out, &conclusions.to_json()).map_err(io::Error::from)?;
-            writeln!(out)?;
-        }
+        Format::Json => write_json(&conclusions.to_json(), &mut out)?,
     }
     out.commit()?;
     let on_code = conclusions.in_code.iter().flat_map(|in_code| in_code.objects.code.notes());
@@ -157,6 +156,34 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     }
     // What is recorded passes on its program's status, as with `record`.
     Ok(status)
+}
+
+fn check_slowdown(args: &Args, has_device: bool) -> anyhow::Result<()> {
+    if let Some(factor) = args.slowdown.filter(|factor| !factor.is_finite() || *factor <= 1.0) {
+        bail!("--slowdown {factor}: write more than 1, as in 1.2");
+    }
+    if args.slowdown.is_some() && !has_device && !args.watched.is_given() {
+        bail!("--slowdown needs --device");
+    }
+    Ok(())
+}
+
+fn write_json(value: &serde_json::Value, out: &mut Output) -> io::Result<()> {
+    serde_json::to_writer_pretty(&mut *out, value).map_err(io::Error::from)?;
+    writeln!(out)
+}
+
+/// Lowers a service's memory for some time, and says how little is enough.
+fn try_on_service(args: &Args, mut out: Output) -> anyhow::Result<ExitCode> {
+    let Some(service) = args.watched.service() else { bail!("--try needs --cgroup, --unit or --container") };
+    let (how, slowdown, duration) = (args.how.options(), args.slowdown, args.duration);
+    let report = advise_try::run(&Orders { service, args: &args.trial, how, slowdown, duration })?;
+    match args.format {
+        Format::Text => write!(out, "{}", report.to_text())?,
+        Format::Json => write_json(&report.to_json(), &mut out)?,
+    }
+    out.commit()?;
+    report.error.map_or(Ok(ExitCode::SUCCESS), Err)
 }
 
 /// What a trace comes to, as far as it was asked for.

@@ -112,7 +112,7 @@ impl How {
         Options { every: self.every, overhead: self.overhead.unwrap_or(usual) }
     }
 
-    /// The hours of a service, if they are to be kept.
+    /// The hours of a service, if the user wants to keep them.
     pub(crate) fn hours(&self, service: Option<&Named>) -> anyhow::Result<Option<Hours>> {
         match (&self.keep, service) {
             (None, _) => Ok(None),

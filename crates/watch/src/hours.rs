@@ -1,7 +1,7 @@
 //! The hours of a long watch, kept in a file, so that a later watch goes on with them.
 //!
-//! An hour is a line of JSON, of some 500 bytes: when it was, and what stands for the kernel's policy
-//! would have done in it, by memory size. The file has the service in its first line and at most
+//! An hour is a line of JSON, of some 500 bytes: when it was, and what the stand-in for the kernel's
+//! policy would have done in it, by memory size. The file has the service in its first line and at most
 //! [`MOST_HOURS`] after it; the oldest are dropped. It is replaced as a whole once an hour, so that
 //! a watch that is killed loses the hour that goes on, and nothing else.
 
@@ -199,7 +199,7 @@ mod tests {
         let last = &all[4];
         assert_eq!((last.start_unix_s, last.watched_ns), (43_200, 3_600_000_000_000));
         assert_eq!(last.largest_epoch_pages, 200);
-        // All 1,200 uses of an hour are faults in a memory of nearly nothing, and none is in all pages.
+        // All 1,200 uses of an hour are faults in a memory of nearly nothing, none in all pages.
         assert_eq!((last.memory_pages.len(), last.memory_pages[19]), (20, 400));
         assert!((1100..=1200).contains(&last.faults[0]) && last.faults[19] == 0, "{last:?}");
         let mut hours = open();

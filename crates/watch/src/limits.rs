@@ -195,8 +195,8 @@ mod tests {
         history
     }
 
-    /// A fault costs a hundredth of a second, so that 5 % are 5 faults a second. The busy hour has 83
-    /// uses of pages a second.
+    /// A fault costs a hundredth of a second, so that 5 % are 5 faults a second. The busy hour has
+    /// 83 uses of pages a second.
     fn needs(history: &History) -> Needs {
         let curve = FaultCurve::of(history).unwrap().unwrap();
         Needs::of(history, &curve, &FaultCost { device: "slow".into(), seconds: 0.01 }, 1.05)

@@ -38,8 +38,8 @@ pub struct Needs {
     pub lru: EnoughPages,
     /// By part of the watch, or by hour if hours are kept.
     pub parts: Vec<PartNeed>,
-    /// When the first of the hours began, in seconds since 1970, if hours are kept. Parts count from
-    /// there.
+    /// When the first of the hours began, in seconds since 1970, if hours are kept. Parts count
+    /// from there.
     pub began_unix_s: Option<u64>,
 }
 
@@ -153,7 +153,7 @@ impl Needs {
     }
 }
 
-/// The index of the first of some sizes from which on there are at most so many faults.
+/// The index of the first of some sizes from which on no more faults are taken than allowed.
 fn faults_above(faults: &dyn Fn(&Vec<u64>) -> u64, by_size: &[Vec<u64>], allowed: f64) -> usize {
     by_size.iter().rposition(|of| faults(of) as f64 > allowed).map_or(0, |short| short + 1)
 }

@@ -72,7 +72,8 @@ impl Uses {
         hash(page) & (self.one_page_in() - 1) == 0
     }
 
-    /// An epoch is over: the pages used in it, ascending. `first_uses` of them were not used before.
+    /// An epoch is over: the pages used in it, ascending. `first_uses` of them were not used
+    /// before.
     pub(crate) fn add(&mut self, pages: impl Iterator<Item = u64>, first_uses: u64) {
         let mut gone = take(&mut self.gone);
         gone.sort_unstable();
@@ -81,7 +82,7 @@ impl Uses {
         self.bytes += kept.bytes();
         self.contents += kept.first_uses;
         self.epochs.push(kept);
-        // Each round halves what is kept. An epoch without pages takes room, too: 5 MB a day at most.
+        // Each round halves what is kept. Epochs themselves take 5 MB a day more, at most.
         while (self.bytes > self.budget_bytes || self.contents > self.most_contents) && self.halvings < 32 {
             self.halvings += 1;
             self.keep_only(|uses, page| uses.keeps(page));
