@@ -305,7 +305,7 @@ fn a_cgroup_has_the_pages_that_the_kernel_charges_to_it() {
     server.order("w 3000");
     agrees(&mut watch);
     let how =
-        ["--for", "1s", "--every", "250ms", "--overhead", "100%", "--format", "json", "--device", "ssd"];
+        ["--for", "3s", "--every", "250ms", "--overhead", "100%", "--format", "json", "--device", "ssd"];
     let mut advise = sweephand();
     let kept = tempfile::tempdir().unwrap();
     advise.args(["advise", "--cgroup", place]).args(how).arg("--keep").arg(kept.path());
