@@ -1,9 +1,9 @@
 //! The hours of a long watch, kept in a file, so that a later watch goes on with them.
 //!
-//! An hour is a line of JSON, of some 500 bytes: when it was, and what the stand-in for the kernel's
-//! policy would have done in it, by memory size. The file has the service in its first line and at most
-//! [`MOST_HOURS`] after it; the oldest are dropped. It is replaced as a whole once an hour, so that
-//! a watch that is killed loses the hour that goes on, and nothing else.
+//! An hour is a line of JSON, of some 500 bytes: when it was, and the faults of the stand-in for
+//! the kernel's policy in it, by memory size. The file has the service in its first line and at
+//! most [`MOST_HOURS`] after it; the oldest are dropped. It is replaced as a whole once an hour, so
+//! that a watch that is killed loses the hour that goes on, and nothing else.
 
 use crate::{Estimates, History};
 use serde::{Deserialize, Serialize};
