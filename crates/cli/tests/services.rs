@@ -537,7 +537,7 @@ impl Served {
 
     /// A trial that has lowered the limit by now.
     fn lowered(&self) -> Running {
-        let trial = spawn(&mut self.trial(&["--for", "30s", "--every", "100ms"]));
+        let trial = spawn(&mut self.trial(&["--for", "60s", "--every", "100ms"]));
         self.cgroup.wait_until_limit(false, SERVED_LIMIT);
         trial
     }

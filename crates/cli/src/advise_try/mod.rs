@@ -129,7 +129,7 @@ pub(crate) fn run(orders: &Orders) -> anyhow::Result<Report> {
         start_bytes,
         floor_bytes: floor_of(&limit)?,
         predicted_bytes: predicted.as_ref().map(|predicted| predicted.enough().1),
-        round: orders.how.every.max(metric_time),
+        round: orders.how.every.max(metric_time) + subject::LOOK,
         deadline: orders.duration,
     };
     let mut subject = Subject {

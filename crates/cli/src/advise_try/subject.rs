@@ -11,7 +11,7 @@ use sweephand_process::group::Group;
 use sweephand_process::limit::{LimitError, ServiceCounts, ServiceLimit};
 
 /// How often a round looks whether all is well.
-const LOOK: Duration = Duration::from_millis(50);
+pub(super) const LOOK: Duration = Duration::from_millis(50);
 /// A wait that is shorter says nothing about pressure.
 const LEAST_WINDOW: Duration = Duration::from_millis(500);
 /// The limit goes down by at most this part at a time, with a pause.
