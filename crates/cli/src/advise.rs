@@ -1,6 +1,6 @@
 //! `sweephand advise`: conclusions about a trace, in five lines, and where in the program its
-//! faults are. Given a program, it records the program first. Given a process or a
-//! service, it watches it for some time and says how much memory is enough.
+//! faults are. Given a program, it records the program first. Given a process or a service, it
+//! watches it for some time and says how much memory is enough.
 
 mod watched;
 
@@ -130,13 +130,6 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
             let model = args.time.model(&trace, device, PagedBy::Run)?;
             let factor = args.slowdown.unwrap_or(DEFAULT_SLOWDOWN);
             let slowdown = Slowdown::of(&study, &model, factor, &Interrupt::default())?;
-            if model.device().synchronous {
-                eprint_line!(
-                    "sweephand: note: there is no advice on compressed memory before {}, which compresses \
-                     pages itself; name the disk behind it",
-                    model.device().name
-                );
-            }
             (Some(slowdown), compression(&study, &model)?)
         }
     };

@@ -83,8 +83,16 @@ impl TimeOptions {
     }
 }
 
-/// What compressed memory would do, if tiers can be simulated.
+/// What compressed memory would do, if tiers can be simulated and the device does not compress.
 pub(crate) fn compression(study: &CurveStudy, model: &TimeModel) -> anyhow::Result<Option<Compression>> {
+    if model.device().synchronous {
+        eprint_line!(
+            "sweephand: note: there is no advice on compressed memory before {}, which compresses pages itself; name \
+             the disk behind it",
+            model.device().name
+        );
+        return Ok(None);
+    }
     match Compression::of(study, model, &Interrupt::default()) {
         Ok(compression) => Ok(compression),
         Err(error @ (TiersError::PageBytes { .. } | TiersError::TooMany { .. })) => {

@@ -74,9 +74,9 @@ pub struct Statistics {
     pub pages_written: Option<u64>,
     /// Pages evicted without a write, because the backing store has their contents.
     pub clean_evictions: Option<u64>,
-    /// The part of the memory for evicted pages that are compressed (`--compress`), or the most that
-    /// it may be under `--compress auto`: of each process or, under the kernel's paging, of all
-    /// together. Without one, the counts of it are `None`.
+    /// The part of the memory for evicted pages that are compressed (`--compress`), or the most
+    /// that it may be under `--compress auto`: of each process or, under the kernel's paging, of
+    /// all together. Without one, the counts of it are `None`.
     pub pool_limit_bytes: Option<u64>,
     /// Pages that were compressed when they were evicted, and stayed in memory.
     pub pool_puts: Option<u64>,

@@ -2,8 +2,8 @@
 //!
 //! | module | what it holds |
 //! |---|---|
-//! | `accessed` | which pages the processor has used: accessed bits, by a BPF program |
 //! | `file_uses` | which pages of files processes read and write: BPF programs in the kernel |
+//! | `accessed` | which pages the processor has used: accessed bits, by a BPF program |
 //! | `space` | an address space: the entries of its pages, advice about them |
 //! | `maps` | the mappings of a process, with their names |
 //! | `group` | the processes of a service: a tree of them, a cgroup, a systemd unit, a container |
@@ -12,8 +12,8 @@
 //! | `shared_memory` | shared memory of processes, with what none of them has mapped |
 //! | `limit` | the limit of a running service's cgroup: lowered for some time, and put back |
 //! | `limit_tidy` | the process that puts a limit back when the one that lowered it was killed |
-//! | `cgroup` | a memory cgroup around processes: its limit, and what the kernel counts in it |
 //! | `charge` | what a cgroup is charged for |
+//! | `cgroup` | a memory cgroup around processes: its limit, and what the kernel counts in it |
 //! | `zram` | a zram device for swap: what it takes and holds |
 //! | `usage` | what a program that has ended has used, and what a thread has |
 //!

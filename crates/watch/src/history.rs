@@ -120,8 +120,8 @@ impl History {
     }
 
     /// No more than this many pages were there at a time until now, those included that were not
-    /// used. A program that takes and gives back memory may use more pages in an epoch than are ever
-    /// there, and with memory for all that are there, LRU never faults.
+    /// used. A program that takes and gives back memory may use more pages in an epoch than are
+    /// ever there, and with memory for all that are there, LRU never faults.
     pub fn bound(&mut self, most_pages: u64) {
         self.most_there = Some(most_pages);
     }

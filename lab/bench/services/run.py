@@ -152,8 +152,8 @@ class Measuring:
             limits.sort(reverse=True)
 
     def compare(self, limit, before, **row):
-        """Keeps a row with the rate with a limit. Returns it as a part of the mean of the rates without one
-        before and after it, and the one after it."""
+        """Keeps a row with the rate with a limit. Returns it as a part of the mean of the rates
+        without one before and after it, and the one after it."""
         rate, wrong, said = self.rate_in(limit)
         per_cpu, taken = self.per_cpu, self.taken
         after, _, failed = self.rate_in(None)

@@ -49,8 +49,8 @@ def number(row, field):
 
 
 def found_memory(rows):
-    """The least memory within the slowdown, from the median of each limit's rounds. What was measured
-    twice in a round counts with the better rate."""
+    """The least memory within the slowdown, from the median of each limit's rounds. What was
+    measured twice in a round counts with the better rate."""
     cells = {}
     for row in rows:
         part = number(row, "rate") / number(row, "rate_beside")

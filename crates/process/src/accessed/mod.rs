@@ -50,7 +50,8 @@
 //! | `table_bits` | the program for watching: whole tables of any process |
 //! | `walk` | their instructions |
 //! | `layout` | where page tables are |
-//! | `btf`, `types` | the kernel's description of its types |
+//! | `types` | members of the kernel's types |
+//! | `btf` | the kernel's description of its types |
 //! | `program` | BPF programs: assembling, loading, running, attaching |
 //! | `one_processor` | keeps a thread where the kernel clears the bits that it asks for |
 //! | `scratch` | memory of this process to try things on |

@@ -14,10 +14,11 @@
 //! ```
 //!
 //! The first knows the file and the bytes of a read, of every file system that reads through the
-//! page cache, and with an overlay in front of it. `folio_mark_accessed`, by which the kernel itself
-//! learns of uses, says less: writes do not come there, small reads of one folio come there once,
-//! and of a folio with hundreds of pages it does not say which one was read. A program at the return
-//! of `filemap_read` would need no tracepoint, but not every kernel lets its functions be traced.
+//! page cache, and with an overlay in front of it. `folio_mark_accessed`, by which the kernel
+//! itself learns of uses, says less: writes do not come there, small reads of one folio come there
+//! once, and of a folio with hundreds of pages it does not say which one was read. A program at the
+//! return of `filemap_read` would need no tracepoint, but not every kernel lets its functions be
+//! traced.
 //!
 //! **Counting in the kernel.** The programs set a bit for each page, in a map with a word for each
 //! 64 pages of a file. So a million reads of the same pages are no more to take out than one, and
@@ -31,28 +32,30 @@
 //! **What is the same page.** Device, inode, the inode's generation, and the page's number in the
 //! file. So a page that the kernel evicts and reads again is the same page. Pages that are mapped
 //! have frames, and [`FilePages`] finds the same four for a frame. That is the inode that holds the
-//! pages, also where `/proc/PID/maps` shows that of an overlay. On btrfs, a file cannot be told from
-//! the same file in a snapshot.
+//! pages, also where `/proc/PID/maps` shows that of an overlay. On btrfs, a file cannot be told
+//! from the same file in a snapshot.
 //!
 //! **When pages end.** A file that is truncated, or deleted and then closed by all, has no pages
-//! any more. When one of its pages leaves the cache for this reason, and not to make room, a program
-//! notes the file (`mm_filemap_delete_from_page_cache`), if pages of it have been used.
+//! any more. When one of its pages leaves the cache for this reason, and not to make room, a
+//! program notes the file (`mm_filemap_delete_from_page_cache`), if pages of it have been used.
 //!
 //! **What can be missed.** Pages that are read ahead and that nobody uses are not used. Direct I/O
 //! does not use the cache. Reads and writes of tmpfs come to none of these places. Where writes are
 //! seen at `writeback_dirty_folio` alone (btrfs, f2fs, NFS, FUSE), a page that is written again
 //! before it has been written back is not seen again, and of a large folio only the first page is.
-//! What a file system keeps about files, in the cache of its block device, is not seen. Nor are reads
-//! that the kernel's own threads do for a process, as a server of NFS does. A use in the moment in
-//! which the pages are taken out of the map may be missing.
+//! What a file system keeps about files, in the cache of its block device, is not seen. Nor are
+//! reads that the kernel's own threads do for a process, as a server of NFS does. A use in the
+//! moment in which the pages are taken out of the map may be missing.
 //!
 //! | file | what it holds |
 //! |---|---|
 //! | `program` | the programs that note uses, and ends |
+//! | `price` | what a read takes longer |
 //! | `map` | maps of BPF |
 //! | `pages` | the pages of files that are in frames |
-//! | `price` | what a read takes longer |
+//! | `entries` | what the maps hold |
 
+mod entries;
 mod map;
 mod pages;
 mod price;
@@ -60,10 +63,12 @@ mod program;
 #[cfg(test)]
 mod tests;
 
+pub use entries::{BLOCK_PAGES, Block, Ended, FileId, Uses};
 pub use pages::{FilePage, FilePages};
 
 use crate::accessed::NoBits;
 use crate::accessed::types::Types;
+use entries::Count;
 use map::{Counts, Map};
 use price::{Meter, Price};
 use program::{LastPage, Maps};
@@ -71,9 +76,6 @@ use rustix::fd::OwnedFd;
 use std::collections::BTreeSet;
 use std::io;
 use std::time::Duration;
-
-/// Pages of a [`Block`].
-pub const BLOCK_PAGES: u64 = 64;
 
 /// Processes that can be members.
 const MOST_MEMBERS: u32 = 1 << 16;
@@ -83,69 +85,13 @@ const MOST_BLOCKS: u32 = 1 << 18;
 /// Files whose end is noted.
 const MOST_FILES: u32 = 1 << 16;
 
-/// What tells a file from all others.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
-#[repr(C)]
-pub struct FileId {
-    /// The device, as the kernel numbers it.
-    pub device: u32,
-    /// Tells it from a file that had the same inode before.
-    pub generation: u32,
-    /// Its inode.
-    pub inode: u64,
-}
-
-/// [`BLOCK_PAGES`] pages of a file.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
-#[repr(C)]
-pub struct Block {
-    /// The file.
-    pub file: FileId,
-    /// The number of its first page, divided by [`BLOCK_PAGES`].
-    pub number: u64,
-}
-
-/// Uses of the pages of a block: a bit for each, the first page's lowest.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-#[repr(C)]
-pub struct Uses {
-    /// It was read or written.
-    pub used: u64,
-    /// It was written.
-    pub written: u64,
-}
-
-/// Pages of a file that are no more.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-#[repr(C)]
-pub struct Ended {
-    /// The first of them. The others are all that come after it.
-    pub from: u64,
-    /// 1: the file is gone, and does not come back.
-    pub is_final: u64,
-}
-
-/// What the programs count, since they run.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-#[repr(C)]
-struct Count {
-    /// Calls of members.
-    inside: u64,
-    /// Calls of other processes.
-    outside: u64,
-    lost_blocks: u64,
-    /// The last read that a processor has noted: what `turn` says, the file, the first page and the
-    /// last.
-    noted: [u64; 4],
-}
-
 /// What has been used since the call before.
 #[derive(Clone, Debug, Default)]
 pub struct Taken {
     /// The blocks of which pages were used, ascending.
     pub blocks: Vec<(Block, Uses)>,
-    /// Files that have ended, in whole or in part. Pages of them may have been used before that, and
-    /// after it.
+    /// Files that have ended, in whole or in part. Pages of them may have been used before that,
+    /// and after it.
     pub ended: Vec<(FileId, Ended)>,
     /// Uses of blocks for which there was no room.
     pub lost_blocks: u64,

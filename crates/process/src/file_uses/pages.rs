@@ -4,7 +4,7 @@
 //! file. All of this is read while it may change. A frame that the kernel gives to another use just
 //! then may be taken for a page that was in it, or for none.
 
-use super::FileId;
+use super::entries::FileId;
 use crate::accessed::NoBits;
 use crate::accessed::btf::Btf;
 use crate::accessed::layout::{Reader, physical_address};

@@ -1,7 +1,7 @@
 //! The programs that note the uses of cached pages, and what ends them.
 
+use super::entries::{Block, Count, Ended, FileId, Uses};
 use super::map::{Counts, Map};
-use super::{Block, Count, Ended, FileId, Uses};
 use crate::accessed::NoBits;
 use crate::accessed::btf::Btf;
 use crate::accessed::program::{Assembler, FRAME, Instruction, Program, R0, R1, R2, R3, R4, R6, R7, R8, R9};

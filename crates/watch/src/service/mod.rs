@@ -36,9 +36,9 @@
 //! **What is the same page.** A frame that is freed may get other contents. Of anonymous memory, a
 //! frame holds the same page as long as it is mapped at the same address. A page that is swapped
 //! out and comes back, or that the kernel moves to another frame, is a new one. A page of a file or
-//! of shared memory is known by the file and its place in it, whether it is mapped or read, and also
-//! while it is not in memory. It ends when the file is truncated or deleted. Where that cannot be
-//! found out, a frame holds the same page until the kernel gives it to another use.
+//! of shared memory is known by the file and its place in it, whether it is mapped or read, and
+//! also while it is not in memory. It ends when the file is truncated or deleted. Where that cannot
+//! be found out, a frame holds the same page until the kernel gives it to another use.
 //!
 //! | file | what it holds |
 //! |---|---|
