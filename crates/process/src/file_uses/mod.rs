@@ -134,12 +134,17 @@ impl FileUses {
         let meter = Meter::begin().map_err(NoBits::Program)?;
         let btf = types.btf()?;
         let mut attached = program::attach(&btf, &maps, LastPage::Told)?;
+        let inode = meter.inode().map_err(NoBits::Program)?;
         let price = meter.end(&maps.members).map_err(NoBits::Program)?;
         let mut uses = Self { maps, price, counted: Count::default(), turn: 0, attached: Vec::new() };
-        // The first two pages were read.
-        match uses.take().map_err(NoBits::Program)?.blocks[..] {
-            [(_, Uses { used: 0b11, .. })] => {}
-            [(_, Uses { used: 0b111, .. })] => {
+        // The first two pages were read. Other threads may have read other files, and an overlay
+        // may have an inode of its own.
+        let taken = uses.take().map_err(NoBits::Program)?;
+        let first_blocks = || taken.blocks.iter().filter(|(block, _)| block.number == 0);
+        let own = first_blocks().find(|(block, _)| block.file.inode == inode).or(first_blocks().next());
+        match own.map(|(_, uses)| uses.used) {
+            Some(0b11) => {}
+            Some(0b111) => {
                 attached = program::attach(&btf, &uses.maps, LastPage::NextTold)?;
             }
             _ => {

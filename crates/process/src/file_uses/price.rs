@@ -4,7 +4,7 @@ use super::map::Map;
 use crate::usage::processor_time;
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::time::Duration;
 use sweephand_pager_interface::memory::PAGE_BYTES;
 
@@ -40,6 +40,11 @@ impl Meter {
         let file = File::open("/proc/self/exe")?;
         let before_ns = read_ns(&file)?;
         Ok(Self { file, before_ns })
+    }
+
+    /// The inode of the file.
+    pub(super) fn inode(&self) -> io::Result<u64> {
+        Ok(self.file.metadata()?.ino())
     }
 
     /// Measures with them, as a member and as another process, which this one is in the end.
