@@ -292,7 +292,11 @@ fn compressed_memory_without_zram_is_refused() {
     if !can_swap() {
         return;
     }
-    refuse(&["--kernel", "--memory", "16MiB", "--compress", "80%", "--", "true"], "12288 KiB at most");
+    for (size, expected) in
+        [("80%", "12288 KiB at most"), ("auto", "--kernel does not go with --compress auto: ")]
+    {
+        refuse(&["--kernel", "--memory", "16MiB", "--compress", size, "--", "true"], expected);
+    }
     if !can_zram() {
         return;
     }
