@@ -266,10 +266,9 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         if let Some(nature) = no_agent {
             eprint_line!(
                 "sweephand: note: {}: {nature}: the kernel pages it, directed by the policy{} (--backend swap); --memory \
-                 is for all of its processes together{}",
+                 is for all of its processes together",
                 args.command[0].display(),
                 if options.by_turns { " where that is faster" } else { "" },
-                if options.pool == PoolSize::Auto { ", and nothing is compressed" } else { "" },
             );
         }
         run

@@ -32,7 +32,8 @@ fn sentence(statistics: &Statistics, by_turns: bool) -> String {
     let wall = Duration::from_nanos(statistics.wall_ns).as_secs_f64();
     let (read, written) =
         (statistics.pages_read.unwrap_or_default(), statistics.pages_written.unwrap_or_default());
-    if read + written + statistics.evictions.unwrap_or_default() == 0 {
+    let pooled = statistics.pool_puts.unwrap_or_default();
+    if read + written + pooled + statistics.evictions.unwrap_or_default() == 0 {
         let peak = statistics.peak_resident_pages.saturating_mul(PAGE_BYTES);
         let pool = of_pool(statistics);
         return format!("nothing was paged out: {} at most, {wall:.1} s{pool}", bytes(peak));
@@ -81,6 +82,13 @@ mod tests {
         statistics.pages_read = Some(9128);
         statistics.pages_written = Some(7295);
         statistics
+    }
+
+    #[test]
+    fn pages_that_stayed_in_compressed_memory_were_paged_out() {
+        let mut run = statistics();
+        (run.pages_read, run.pages_written, run.pool_puts) = (Some(0), Some(0), Some(9));
+        assert!(sentence(&run, false).starts_with("12.0 MiB: 0 pages read, 0 written"));
     }
 
     #[test]

@@ -221,7 +221,9 @@ impl Budget {
                 Charged { all_bytes: bytes, free_bytes: 0, mapped_bytes: bytes }
             }
         };
-        let others = self.way_bytes + own_bytes as u64 + self.zram_bytes;
+        // The limit may not have followed: then the policy gives the pages up.
+        let of_device = self.zram.as_ref().map_or(0, |zram| zram.share_of(self.limit_bytes));
+        let others = self.way_bytes + own_bytes as u64 + self.zram_bytes.max(of_device);
         let taken = all_bytes.saturating_sub(free_bytes) + others;
         let room = (self.limit_bytes as i64 - taken as i64) / PAGE_BYTES as i64;
         let frames = (resident as i64 + room).max(LEAST_FRAMES as i64) as usize;

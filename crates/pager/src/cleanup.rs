@@ -77,6 +77,7 @@ while [ -d "$1" ] && ! rmdir "$1" && [ $tries -lt 300 ]; do
     tries=$((tries + 1))
 done
 switch_off() {
+    tries=300
     while ! swapoff "$1" && [ $tries -lt 350 ] && grep -qsF "$1 " /proc/swaps; do
         sleep 0.1
         tries=$((tries + 1))
@@ -84,6 +85,7 @@ switch_off() {
 }
 if [ -n "$zram" ]; then
     switch_off "/dev/zram$zram"
+    tries=300
     while [ -d "/sys/block/zram$zram" ] && ! echo "$zram" > /sys/class/zram-control/hot_remove &&
         [ $tries -lt 350 ]; do
         sleep 0.1

@@ -93,7 +93,7 @@ pub enum RunError {
     #[error(transparent)]
     Cgroup(#[from] CgroupError),
     /// There is no zram device where one is needed.
-    #[error("--compress: {0}; leave --compress out, or use an agent's (--backend anon), which needs no zram")]
+    #[error("--compress: {0}; leave --compress out, or add --backend anon if the program can have an agent")]
     Zram(#[from] ZramError),
     /// The cgroup's limit was no longer to be kept.
     #[error(

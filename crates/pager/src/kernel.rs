@@ -151,7 +151,7 @@ impl Limited {
 
     /// The limit is what the zram device leaves, from now on.
     fn follow(&mut self) -> io::Result<()> {
-        /// The device is full in some ten times as long.
+        /// A device fills in about ten periods.
         const PERIOD: Duration = Duration::from_millis(4);
         let Some(zram) = self.zram.clone() else { return Ok(()) };
         let (cgroup, budget_bytes) = (Arc::clone(&self.cgroup), self.budget_bytes);

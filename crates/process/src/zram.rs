@@ -1,6 +1,6 @@
 //! A zram device as a swap area of a run's own: the kernel keeps there, compressed, pages that it
-//! takes from processes. The memory for that belongs to no cgroup, so whoever limits processes
-//! takes it off their limit ([`Zram::share_of`]).
+//! takes from processes. The memory for that belongs to no cgroup, so the code that limits
+//! processes subtracts it from their limit ([`Zram::share_of`]).
 //!
 //! There is no `mem_limit`. Where that is hit before the device is full, the kernel's writes fail,
 //! the pages stay in memory, and it tries them again instead of the next swap area.
@@ -110,8 +110,8 @@ impl Zram {
         self.before = self.moved();
     }
 
-    /// What it takes of a limit: the memory that it takes now, in steps. It leaves a fifth, to
-    /// which it does not come if its size is three quarters of the limit at most.
+    /// What it takes of a limit: the memory that it takes now, in steps. At least a fifth of the
+    /// limit is left. A device of at most three quarters of the limit never takes that much.
     pub fn share_of(&self, limit_bytes: u64) -> u64 {
         let taken_bytes = self.taken_bytes().next_multiple_of(STEP_BYTES);
         taken_bytes.min(limit_bytes - limit_bytes / LEAST_LEFT_PART)

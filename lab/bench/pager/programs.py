@@ -709,7 +709,7 @@ def main():
     which.add_argument("--only", help="programs, comma list, of all that there are")
     which.add_argument("--all", action="store_true", help="every program instead of the core set")
     parser.add_argument("--variants", default="kernel,clock-pro-strict,clock,apr",
-                        help="kernel, zram:PERCENT, POLICY, POLICY+PERCENT or POLICY+auto (compressed memory), BACKEND:POLICY, or default; comma list")
+                        help="kernel, default, POLICY or BACKEND:POLICY, also with +PERCENT or +auto for compressed memory (auto: agents only); comma list")
     parser.add_argument("--parts", default="0.6,0.8", help="of the memory that a program takes by itself; comma list")
     parser.add_argument("--memory-mib", type=int, help="this much instead, for all of them")
     parser.add_argument("--rounds", type=int, default=3, help="times that every variant is run; 0: only by itself")

@@ -303,8 +303,9 @@ def zram_row(args, swap, name):
         print(f"{name}: all pages that it writes fit in {memory / MIB_PAGES:.1f} MiB", file=sys.stderr)
         return None
     pool = advised["zram"]
-    # The device may hold twice what --compress says.
-    compress_pages = math.ceil(pool["peak_stored_pages"] / 2) if pool else memory // 4
+    # The device may hold twice what --compress says, and at most three quarters of the memory.
+    compress_pages = min(math.ceil(pool["peak_stored_pages"] / 2), memory * 3 // 4) if pool else memory // 4
+    disk_pages = min(2 * compress_pages, memory * 3 // 4)
     kernel = [measured(args, [*launch(args, swap, KERNEL, memory * PAGE), *command_of(name)]) for _ in range(args.rounds)]
     command = [*launch(args, swap, KERNEL, memory * PAGE, "--compress", f"{compress_pages}p"), *command_of(name)]
     compressed = [measured(args, command) for _ in range(args.rounds)]
@@ -315,7 +316,7 @@ def zram_row(args, swap, name):
     predicted = [advised["seconds"], pool["seconds"] if pool else advised["seconds"]]
     return {
         "disk": args.disk, "program": name, "memory_mib": f"{memory / MIB_PAGES:.1f}", "advised_pool_mib": f"{pool['pool_pages'] / MIB_PAGES:.1f}" if pool else 0,
-        "disksize_mib": f"{2 * compress_pages / MIB_PAGES:.1f}", "peak_mib": f"{peak_mib:.1f}",
+        "disksize_mib": f"{disk_pages / MIB_PAGES:.1f}", "peak_mib": f"{peak_mib:.1f}",
         "predicted_kernel_seconds": f"{predicted[0]:.3f}", "predicted_zram_seconds": f"{predicted[1]:.3f}",
         "predicted_times": f"{predicted[0] / predicted[1]:.2f}", "kernel_seconds": f"{seconds[0]:.3f}",
         "zram_seconds": f"{seconds[1]:.3f}", "times": f"{seconds[0] / seconds[1]:.2f}",

@@ -351,20 +351,18 @@ pub(crate) fn lower_pool(pager: &mut Pager, pages: usize) -> usize {
 }
 
 /// Raises the memory of the pool by this many pages, if there is room for them: at most a batch of
-/// pages is evicted for that. Returns whether it has.
-pub(crate) fn raise_pool(pager: &mut Pager, pages: usize) -> bool {
+/// pages is evicted for that.
+pub(crate) fn raise_pool(pager: &mut Pager, pages: usize) {
     let has_room = |pager: &Pager| pager.taken() + pages <= pager.room();
     if !has_room(pager) {
         condemn_some(pager, pages);
         evict(pager);
     }
-    let is_raised = has_room(pager);
-    if is_raised {
+    if has_room(pager) {
         pager.disk.pool().raise(pages);
         // The account knows the pager's own memory since its last look.
         pager.look();
     }
-    is_raised
 }
 
 /// Leaves a page that cannot be moved where it is. It is tried again later.

@@ -1,6 +1,6 @@
-//! Compressed memory that is as large as pays: it follows what `store::split` says, a few pages at
-//! a time. So no thread waits for more than that, and the sum of pages as they are and of
-//! compressed memory stays the same.
+//! Compressed memory that is as large as pays: it follows what `store::split` says, 16 pages of
+//! memory at a time, which may hold some hundred compressed pages. So no thread waits for more than
+//! that, and the sum of pages as they are and of compressed memory stays the same.
 
 use crate::control::add;
 use crate::paging::evict::{lower_pool, raise_pool};
@@ -42,7 +42,7 @@ pub(crate) fn follow_split(pager: &mut Pager, least_room: usize) {
     match course {
         Course::Level => {}
         Course::Upward if room < least_room + step => {}
-        Course::Upward => _ = raise_pool(pager, step.min(wanted - present)),
+        Course::Upward => raise_pool(pager, step.min(wanted - present)),
         Course::Downward => {
             lower_pool(pager, step.min(present - wanted));
             pager.look();

@@ -8,6 +8,7 @@ use crate::paging::manage::begin_to_page;
 use crate::paging::pager::{Mode, Pager};
 use crate::paging::reclaim::reclaim;
 use crate::paging::resize;
+use crate::store::pool::moment;
 use sweephand_policy::PageId;
 
 /// The program keeps at least one part in this many of the memory, whatever else takes memory.
@@ -29,6 +30,12 @@ impl Mode for Paging {
 
     fn make_room(&self, pager: &mut Pager, pages: usize) {
         reclaim(pager, pages);
+    }
+
+    fn in_child(&self, pager: &mut Pager) {
+        if let Some(split) = pager.disk.split() {
+            split.begin_in_child(moment());
+        }
     }
 
     fn on_fault(&self, pager: &mut Pager, address: usize, _is_write: bool) {
