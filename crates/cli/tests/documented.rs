@@ -63,6 +63,8 @@ const NOT_RUN: &[(&str, &str, &str)] = &[
     ("docs/watch.md", "sweephand watch --unit nginx --listen", "as above"),
     ("docs/watch.md", "curl http://127.0.0.1:9877/metrics", "asks the watch of the one before"),
     ("docs/services.md", "sweephand watch --cgroup /system.slice", "as above"),
+    ("README.md", "sudo sweephand advise --unit", "as above"),
+    ("README.md", "sudo sweephand watch --container", "as above"),
     ("docs/services.md", "sweephand watch --container", "as above"),
     ("docs/services.md", "sweephand watch --tree", "as above"),
     ("docs/services.md", "sweephand watch --unit postgresql", "as above"),
