@@ -354,8 +354,15 @@ fn complete(pager: &mut Pager, completion: Completion) {
     }
 }
 
-/// Does a request again, by a system call. If that fails, too, its result says why.
+/// Does a request again, by a system call. If that fails, too, its result says why. If the program
+/// has dropped all pages of a read meanwhile, their slots are free and the file may be closed: then
+/// there is nothing to do.
 fn do_again(pager: &mut Pager, tag: Tag, phase: Phase) -> Result<u32, Errno> {
+    let (batch, first) = pager.disk.staging.batch_of(tag.first);
+    let mut places = first..first + tag.pages as usize;
+    if phase == Phase::Reading && !places.any(|index| is_being_read(pager, batch, index)) {
+        return Ok(tag.pages * PAGE_BYTES as u32);
+    }
     let direction = if phase == Phase::Reading { Direction::Read } else { Direction::Write };
     let disk = &pager.disk;
     let slot = disk.staging.slot_of(tag.first);
