@@ -4,8 +4,12 @@ use crate::cgroup::field;
 use std::fs;
 use std::path::Path;
 
-/// Version 1 has a limit where there is none: the largest number of whole pages.
-const NO_LIMIT: u64 = 1 << 62;
+/// A limit as a file has it. `None`: there is none. Version 1 has the largest number of whole pages
+/// for that.
+pub(crate) fn limit(text: &str) -> Option<u64> {
+    const NO_LIMIT: u64 = 1 << 62;
+    text.parse().ok().filter(|&bytes| bytes < NO_LIMIT)
+}
 
 /// What a cgroup is charged for, with those below it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -26,7 +30,7 @@ impl Charge {
     /// That of a cgroup now. `None`: it is gone, or has no memory controller.
     pub fn of(cgroup: &Path) -> Option<Self> {
         let read = |name: &str| fs::read_to_string(cgroup.join(name)).ok();
-        let number = |name: &str| read(name)?.trim().parse::<u64>().ok();
+        let number = |name: &str| limit(read(name)?.trim());
         let stat = read("memory.stat")?;
         let count = |name: &str| field(&stat, name).unwrap_or_default();
         if let Some(all_bytes) = number("memory.current") {
@@ -49,7 +53,7 @@ impl Charge {
             kernel_bytes: number("memory.kmem.usage_in_bytes")
                 .unwrap_or_else(|| all_bytes.saturating_sub(pages)),
             inactive_file_bytes: count("total_inactive_file"),
-            limit_bytes: number("memory.limit_in_bytes").filter(|limit| *limit < NO_LIMIT),
+            limit_bytes: number("memory.limit_in_bytes"),
         })
     }
 }

@@ -275,7 +275,7 @@ fn list(path: &Path, members: &mut BTreeSet<u32>) -> io::Result<()> {
 }
 
 /// The folders below a folder, at any depth.
-fn all_below(folder: &Path) -> Vec<PathBuf> {
+pub(crate) fn all_below(folder: &Path) -> Vec<PathBuf> {
     let mut found = folders(folder);
     let mut next = 0;
     while next < found.len() {

@@ -15,6 +15,8 @@
 //! lowered, it has processes wait instead (`memory.oom_control`), until the limit is raised again.
 
 use crate::cgroup::field;
+use crate::charge::{Charge, limit};
+use crate::group::all_below;
 use crate::limit_tidy::Tidy;
 use rustix::fs::{FlockOperation, Mode, OFlags, flock, open};
 use rustix::io::Errno;
@@ -35,7 +37,7 @@ pub enum LimitError {
     )]
     NoController(PathBuf),
     /// The limit cannot be written.
-    #[error("{}: cannot be written ({}): do this as root, on the host and not in a container", .0.display(), .1)]
+    #[error("{}: cannot be written: do this as root, on the host and not in a container", .0.display())]
     NoPermission(PathBuf, #[source] io::Error),
     /// Another process has the cgroup's lock.
     #[error("{}: another --try is lowering this limit; wait for its end", .0.display())]
@@ -54,8 +56,18 @@ pub enum LimitError {
     /// The cgroup has gone.
     #[error("{}: the cgroup is gone", .0.display())]
     Gone(PathBuf),
+    /// A file is not as it was before the limit was lowered.
+    #[error("{}: it is not as it was: write {original} to it", .path.display())]
+    NotRestored {
+        /// The file.
+        path: PathBuf,
+        /// What it had at first.
+        original: String,
+        /// Why it could not be put back.
+        source: io::Error,
+    },
     /// Something else went wrong.
-    #[error("{}: {}", .0.display(), .1)]
+    #[error("{}", .0.display())]
     System(PathBuf, #[source] io::Error),
 }
 
@@ -90,7 +102,7 @@ pub struct Makeup {
     pub swappable_bytes: u64,
     /// Cached files.
     pub file_bytes: u64,
-    /// Page tables, stacks and the like.
+    /// Page tables, stacks and the like, as [`Charge`] has them.
     pub kernel_bytes: u64,
     /// Memory that is locked.
     pub unevictable_bytes: u64,
@@ -184,25 +196,41 @@ impl ServiceLimit {
             Version::V1 => &["memory.limit_in_bytes"],
             Version::V2 => &["memory.high", "memory.max"],
         };
-        let above = self.path.ancestors().skip(1).take_while(|path| path.join("cgroup.procs").exists());
-        above
+        self.with_those_above()
+            .skip(1)
             .flat_map(|path| files.iter().map(|file| path.join(file)))
-            .filter_map(|file| Some((file.clone(), limit(fs::read_to_string(file).ok()?.trim())?)))
+            .filter_map(|file| Some((file.clone(), number(&file)?)))
             .min_by_key(|(_, bytes)| *bytes)
     }
 
-    /// How many bytes more the cgroup may swap out, as far as the cgroup itself says: 0 if it may
-    /// not at all.
+    fn with_those_above(&self) -> impl Iterator<Item = &Path> {
+        self.path.ancestors().take_while(|path| path.join("cgroup.procs").exists())
+    }
+
+    /// How many bytes more the cgroup may swap out, as far as it says itself, with those above and
+    /// below it. 0: it may not at all, or one below it that has processes may not.
     pub fn most_swap_bytes(&self) -> u64 {
-        let number = |file: &str| limit(self.read(file)?.trim());
-        match self.version {
-            Version::V1 if number("memory.swappiness") == Some(0) => 0,
-            Version::V1 => u64::MAX,
-            Version::V2 => {
-                let used = number("memory.swap.current").unwrap_or_default();
-                number("memory.swap.max").map_or(u64::MAX, |most| most.saturating_sub(used))
-            }
+        let file = match self.version {
+            Version::V1 => "memory.swappiness",
+            Version::V2 => "memory.swap.max",
+        };
+        let is_without = |path: &Path| number(&path.join(file)) == Some(0);
+        let has_processes = |path: &Path| {
+            fs::read_to_string(path.join("cgroup.procs")).is_ok_and(|text| !text.trim().is_empty())
+        };
+        if is_without(&self.path)
+            || all_below(&self.path).iter().any(|path| is_without(path) && has_processes(path))
+        {
+            return 0;
         }
+        if self.version == Version::V1 {
+            return u64::MAX;
+        }
+        let left = |path: &Path| {
+            let used = number(&path.join("memory.swap.current")).unwrap_or_default();
+            Some(number(&path.join(file))?.saturating_sub(used))
+        };
+        self.with_those_above().filter_map(left).min().unwrap_or(u64::MAX)
     }
 
     /// The counts until now. It fails when the cgroup is gone.
@@ -231,18 +259,20 @@ impl ServiceLimit {
     /// What its memory consists of. It fails when the cgroup is gone.
     pub fn makeup(&self) -> Result<Makeup, LimitError> {
         let text = self.read("memory.stat").ok_or_else(|| self.gone())?;
-        let usage_bytes = self.usage_bytes().ok_or_else(|| self.gone())?;
+        let charge = Charge::of(&self.path).ok_or_else(|| self.gone())?;
         let (anonymous, cached) = match self.version {
             Version::V1 => ("rss", "cache"),
             Version::V2 => ("anon", "file"),
         };
         let count = |name: &str| self.stat(&text, name).unwrap_or_default();
         let shared = count("shmem");
-        let swappable_bytes = count(anonymous) + shared;
-        let file_bytes = count(cached).saturating_sub(shared);
-        let kernel_bytes = usage_bytes.saturating_sub(swappable_bytes + file_bytes);
-        let unevictable_bytes = count("unevictable");
-        Ok(Makeup { usage_bytes, swappable_bytes, file_bytes, kernel_bytes, unevictable_bytes })
+        Ok(Makeup {
+            usage_bytes: charge.all_bytes,
+            swappable_bytes: count(anonymous) + shared,
+            file_bytes: count(cached).saturating_sub(shared),
+            kernel_bytes: charge.kernel_bytes,
+            unevictable_bytes: count("unevictable"),
+        })
     }
 
     /// A count of `memory.stat` over the cgroup and those below it.
@@ -255,7 +285,7 @@ impl ServiceLimit {
 
     fn usage_bytes(&self) -> Option<u64> {
         let v1 = self.version == Version::V1;
-        limit(self.read(if v1 { "memory.usage_in_bytes" } else { "memory.current" })?.trim())
+        number(&self.path.join(if v1 { "memory.usage_in_bytes" } else { "memory.current" }))
     }
 
     /// Sets the limit, rounded down to whole pages, for which the kernel takes memory back if need
@@ -319,7 +349,7 @@ impl ServiceLimit {
     }
 
     /// Puts the limit back as it was; it can be lowered again. Where somebody else has changed it,
-    /// it stays, which is an error.
+    /// it stays, which is an error. [`LimitError::NotRestored`] says what has to be written where.
     pub fn restore(&mut self) -> Result<(), LimitError> {
         let result = match self.last_bytes {
             None => Ok(()),
@@ -329,11 +359,13 @@ impl ServiceLimit {
                 Ok(())
             }),
         };
-        // Only then: the higher limit lets those go on that wait.
-        if self.path.exists() {
-            self.have_processes_wait(false)?;
+        if !self.path.exists() {
+            return result.map_err(|_| self.gone());
         }
-        result
+        // Only then: the higher limit lets those go on that wait.
+        let control = self.have_processes_wait(false);
+        result.map_err(|error| not_restored(error, &self.original))?;
+        control.map_err(|error| not_restored(error, "0"))
     }
 
     fn read_limit(&self) -> Result<String, LimitError> {
@@ -360,18 +392,25 @@ impl ServiceLimit {
 
 impl Drop for ServiceLimit {
     fn drop(&mut self) {
-        // Who put it back before knows of errors. If it fails here, the other process tries.
+        // The caller of `restore` has seen the error. If it fails here, the other process tries.
         if self.restore().is_ok() || self.is_lost {
             self.tidy.take().into_iter().for_each(Tidy::finish);
         }
     }
 }
 
-/// A limit as a file has it. `None`: there is none. Version 1 has the largest number of pages for
-/// that.
-fn limit(text: &str) -> Option<u64> {
-    const NONE: u64 = i64::MAX as u64 / PAGE_BYTES * PAGE_BYTES;
-    text.parse().ok().filter(|&bytes| bytes < NONE)
+/// The number in a file. `None`: it is not there, or the file stands for no limit.
+fn number(file: &Path) -> Option<u64> {
+    limit(fs::read_to_string(file).ok()?.trim())
+}
+
+fn not_restored(error: LimitError, original: &str) -> LimitError {
+    match error {
+        LimitError::System(path, source) => {
+            LimitError::NotRestored { path, original: original.to_string(), source }
+        }
+        error => error,
+    }
 }
 
 /// How much of the machine's swap is free.

@@ -1,6 +1,7 @@
 //! A tree of files stands for the mount: the kernel's part is to keep what is written.
 
 use super::*;
+use std::time::{Duration, Instant};
 use sweephand_checks::trying;
 
 const MIB: u64 = 1 << 20;
@@ -43,12 +44,29 @@ impl Mount {
             ("memory.swap.current", "4096\n"),
             ("memory.reclaim", ""),
             ("memory.events", "low 0\nhigh 7\nmax 0\noom 0\noom_kill 2\n"),
-            ("memory.stat", "anon 50331648\nfile 8388608\nshmem 4194304\npgmajfault 70\nunevictable 4096\n"),
+            (
+                "memory.stat",
+                "anon 50331648\nfile 8388608\nkernel 8388608\nshmem 4194304\npgmajfault 70\nunevictable 4096\n",
+            ),
         ])
     }
 
     fn service(&self) -> PathBuf {
         self.0.path().join("service")
+    }
+
+    /// The limit, once nobody has it any more: the child of another test may have the lock until it
+    /// runs its program.
+    fn take_again(&self) -> ServiceLimit {
+        let start = Instant::now();
+        loop {
+            match ServiceLimit::of(&self.service()) {
+                Err(LimitError::Busy(_)) if start.elapsed() < Duration::from_secs(10) => {
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+                limit => return limit.unwrap(),
+            }
+        }
     }
 
     fn read(&self, file: &str) -> String {
@@ -93,7 +111,7 @@ fn in_version_1_processes_wait_while_the_limit_is_lower() {
     // Where they wait anyway, they go on waiting.
     mount.write("memory.oom_control", "oom_kill_disable 1\nunder_oom 0\n");
     drop(limit);
-    let mut limit = ServiceLimit::of(&mount.service()).unwrap();
+    let mut limit = mount.take_again();
     limit.set(48 * MIB).unwrap();
     drop(limit);
     assert_eq!(mount.read("memory.oom_control"), "oom_kill_disable 1\nunder_oom 0");
@@ -138,7 +156,7 @@ fn one_process_lowers_a_limit_at_a_time() {
     assert!(matches!(ServiceLimit::of(&mount.service()), Err(LimitError::Busy(_))));
     first.set(MIB).unwrap();
     drop(first);
-    ServiceLimit::of(&mount.service()).unwrap();
+    mount.take_again();
 }
 
 /// What the other process does when its input ends.
@@ -196,6 +214,60 @@ fn counts_are_those_of_all_cgroups_below() {
     assert!(first.counts().unwrap().is_out_of_memory);
     drop(v2);
     assert!(matches!(second.makeup(), Err(LimitError::Gone(_))));
+}
+
+/// Of the cgroups above, the one with the least swap counts; of those below, one that may not swap
+/// and has processes.
+#[test]
+fn cgroups_above_and_below_say_how_much_may_be_swapped() {
+    for (mount, file) in [(Mount::v1(NO_LIMIT), "memory.swappiness"), (Mount::v2("max"), "memory.swap.max")] {
+        let _input = trying(|| file.to_string());
+        let (limit, above, below) =
+            (ServiceLimit::of(&mount.service()).unwrap(), mount.0.path(), mount.service().join("below"));
+        let alone = limit.most_swap_bytes();
+        fs::write(above.join(file), "8192\n").unwrap();
+        fs::write(above.join("memory.swap.current"), "4096\n").unwrap();
+        let with_above = if file == "memory.swap.max" { 4096 } else { alone };
+        assert_eq!(limit.most_swap_bytes(), with_above);
+        fs::create_dir(&below).unwrap();
+        fs::write(below.join("cgroup.procs"), "").unwrap();
+        fs::write(below.join(file), "0\n").unwrap();
+        assert_eq!(limit.most_swap_bytes(), with_above);
+        fs::write(below.join("cgroup.procs"), "5\n").unwrap();
+        assert_eq!(limit.most_swap_bytes(), 0);
+    }
+}
+
+/// Nobody can write to a directory.
+#[test]
+fn what_cannot_be_put_back_is_told_with_what_to_write() {
+    for (file, original) in [("memory.limit_in_bytes", "104857600"), ("memory.oom_control", "0")] {
+        let _input = trying(|| file.to_string());
+        let mount = Mount::v1("104857600\n");
+        let mut limit = ServiceLimit::of(&mount.service()).unwrap();
+        limit.set(48 * MIB).unwrap();
+        fs::remove_file(mount.service().join(file)).unwrap();
+        fs::create_dir(mount.service().join(file)).unwrap();
+        let error = limit.restore().unwrap_err();
+        let expected = format!("{file}: it is not as it was: write {original} to it");
+        assert!(error.to_string().ends_with(&expected), "{error}");
+        if file == "memory.limit_in_bytes" {
+            assert_eq!(mount.read("memory.oom_control"), "0");
+        }
+    }
+}
+
+/// The command prints an error with what caused it.
+#[test]
+fn a_cause_is_told_once() {
+    let denied = || io::Error::from(Errno::ACCESS);
+    for error in [
+        LimitError::NoPermission(PathBuf::from("a"), denied()),
+        LimitError::System(PathBuf::from("a"), denied()),
+    ] {
+        assert!(!error.to_string().contains(&denied().to_string()), "{error}");
+        assert!(std::error::Error::source(&error).is_some());
+    }
 }
 
 #[test]
