@@ -579,12 +579,16 @@ fn a_trial_finds_what_a_service_needs_and_puts_its_limit_back() {
     let predicted = number(&found, "/predicted/at_most_bytes") >> 20;
     assert!((24..28).contains(&predicted), "{found:#}");
 
-    let interrupted = served.lowered();
-    signal(interrupted.id(), "INT");
-    let ended = wait(interrupted);
-    served.is_as_before();
-    assert_eq!((ended.status.code(), &document_of(&ended)["end"]), (Some(2), &Value::from("signal")));
-    assert!(text(&ended.stderr).contains("the trial was ended by a signal; the limit is as it was"));
+    // The terminal's stop (Ctrl-Z) ends it as well: it would leave the limit lower.
+    for sent in ["INT", "TSTP"] {
+        let _input = trying(|| sent.to_string());
+        let interrupted = served.lowered();
+        signal(interrupted.id(), sent);
+        let ended = wait(interrupted);
+        served.is_as_before();
+        assert_eq!((ended.status.code(), &document_of(&ended)["end"]), (Some(2), &Value::from("signal")));
+        assert!(text(&ended.stderr).contains("the trial was ended by a signal; the limit is as it was"));
+    }
 
     let mut killed = served.lowered();
     killed.kill().unwrap();
@@ -632,6 +636,11 @@ fn trials_that_cannot_be_are_told_in_a_line() {
     let mut of_none = sweephand();
     of_none.args(["advise", "--try", "--cgroup", "/no/such/cgroup"]);
     refused(&mut of_none, "--cgroup /no/such/cgroup: there is no such cgroup");
+    // From inside, where it would wait for memory itself.
+    let mut of_own = Command::new("/bin/sh");
+    of_own.args(["-c", "echo $$ > \"$0/cgroup.procs\" && exec \"$1\" advise --try --cgroup \"$0\""]);
+    of_own.arg(&served.cgroup.0).arg(sweephand().get_program());
+    refused(&mut of_own, "this command is in this cgroup itself; start it from outside");
     // No swap for this one.
     let files = [("memory.swappiness", "0", "60"), ("memory.swap.max", "0", "max")];
     let has = |(file, ..): &&(&str, &str, &str)| served.cgroup.0.join(file).exists();
@@ -647,9 +656,22 @@ fn trials_that_cannot_be_are_told_in_a_line() {
         ),
         ("echo 5 requests", "--metric: its last line has to be one number, 0 or more, and is \"5 requests\""),
         ("sleep 60", "--metric: the command has not ended after 0.5 s (--metric-timeout)"),
+        ("echo 0", "--metric: it printed 0 at the start: the service has to be at work"),
     ] {
         let _input = trying(|| metric.to_string());
         refused(&mut served.trial(&["--metric", metric, "--metric-timeout", "500ms"]), expected);
+    }
+    // During the first run of the metric, and during the watch.
+    for (metric, sent) in [("sleep 60", "INT"), ("echo 5", "TSTP")] {
+        let _input = trying(|| format!("{metric}, {sent}"));
+        let began = Instant::now();
+        let trial = spawn(&mut served.trial(&["--for", "300s", "--metric", metric]));
+        std::thread::sleep(Duration::from_secs(2));
+        signal(trial.id(), sent);
+        let ended = wait(trial);
+        assert_eq!(ended.status.code(), Some(2), "{}", text(&ended.stderr));
+        assert!(text(&ended.stderr).contains("ended by a signal"), "{}", text(&ended.stderr));
+        assert!(began.elapsed() < Duration::from_secs(30), "{:?}", began.elapsed());
     }
 }
 

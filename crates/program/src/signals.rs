@@ -2,7 +2,7 @@
 
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGTSTP};
 use signal_hook::iterator::SignalsInfo;
 use signal_hook::iterator::exfiltrator::WithOrigin;
 use std::fs::{self, File};
@@ -32,9 +32,18 @@ pub struct Received {
 impl Signals {
     /// Begins to handle them.
     pub fn catch() -> io::Result<Self> {
+        Self::of(&[SIGINT, SIGTERM, SIGHUP])
+    }
+
+    /// The same with the terminal's stop (Ctrl-Z): for a command that must not stand still halfway.
+    pub fn catch_with_stop() -> io::Result<Self> {
+        Self::of(&[SIGINT, SIGTERM, SIGHUP, SIGTSTP])
+    }
+
+    fn of(signals: &[i32]) -> io::Result<Self> {
         let ignored = ignored_signals();
-        let signals = [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|signal| ignored >> (signal - 1) & 1 == 0);
-        SignalsInfo::new(signals).map(Self)
+        let handled = signals.iter().filter(|&signal| ignored >> (signal - 1) & 1 == 0);
+        SignalsInfo::new(handled).map(Self)
     }
 
     /// Calls `handle` with each signal, in a thread of its own, as long as it wants more.

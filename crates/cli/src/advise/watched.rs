@@ -3,8 +3,9 @@
 use crate::stderr::eprint_line;
 use crate::watch::{self, How};
 use crate::watched::Watched;
-use anyhow::bail;
+use anyhow::{Context, bail};
 use std::time::Duration;
+use sweephand_program::Signals;
 use sweephand_time::{Device, measured_swap};
 use sweephand_watch::{FaultCost, Hours, LiveAdvice};
 
@@ -31,7 +32,8 @@ pub(super) fn advise(
     let advice = match (watched.service(), watched.pid) {
         (Some(service), _) => {
             let mut hours = how.hours(Some(&service))?;
-            let watching = watch::observe_service(&service, how.options(), duration, &mut hours)?;
+            let signals = Signals::catch().context("signals cannot be caught")?.into_pipe()?;
+            let watching = watch::observe_service(&service, how.options(), duration, &mut hours, &signals)?;
             LiveAdvice::of_service(&watching, wanted, hours.as_ref().map_or(&[], Hours::hours))?
         }
         (None, pid) => {

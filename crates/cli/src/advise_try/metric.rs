@@ -13,6 +13,9 @@ const MOST_BYTES: u64 = 1 << 20;
 /// Most of it that an error shows.
 const SHOWN_CHARS: usize = 60;
 
+/// What is said of a service that does no work at the start: every limit would be good enough.
+pub(super) const IDLE: &str = "--metric: it printed 0 at the start: the service has to be at work";
+
 /// What the number is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
 pub(crate) enum MetricIs {

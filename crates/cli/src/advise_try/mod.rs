@@ -23,18 +23,18 @@ mod trial;
 use crate::stderr::eprint_line;
 use crate::{progress, watch};
 use anyhow::{Context, anyhow, bail};
-use metric::{Metric, MetricIs};
+use metric::{IDLE, Metric, MetricIs};
 use predicted::Predicted;
 use show::{Ended, Findings, Row};
 use stalls::Stalls;
-use std::thread;
+use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 use subject::{Halt, Subject};
 use sweephand_process::group::{Group, Mounts};
 use sweephand_process::limit::{LimitError, Makeup, ServiceLimit, free_swap_bytes};
 use sweephand_program::Signals;
 use sweephand_results::bytes;
-use sweephand_watch::{Named, Options, WatchError};
+use sweephand_watch::{Named, Options, ServiceWatching, WatchError};
 use trial::{Order, Rules, Trial};
 
 /// What a service may be slowed down by, unless something else is asked for.
@@ -51,6 +51,8 @@ const SWAP_PART: f64 = 0.9;
 /// The limit stays this much above what cannot leave memory.
 const FLOOR: f64 = 1.1;
 const FLOOR_BYTES: u64 = 2 << 20;
+
+const SIGNALLED: &str = "the trial was ended by a signal; the limit is as it was";
 
 /// The options of a trial.
 #[derive(clap::Args)]
@@ -102,15 +104,16 @@ impl Report {
 /// Tries how little memory a service can do with.
 pub(crate) fn run(orders: &Orders) -> anyhow::Result<Report> {
     let began = Instant::now();
-    let signals = Signals::catch().context("signals cannot be caught")?.into_pipe()?;
-    let group = Group::find(&orders.service, &Mounts::here())?;
-    let path = group.cgroup().ok_or_else(|| anyhow!("--try needs a cgroup"))?.to_path_buf();
-    let limit = ServiceLimit::of(&path)?;
-    tell_of_limit_above(&limit)?;
-    floor_of(&limit)?;
+    // Stopped, it would leave the limit lower for as long.
+    let signals = Signals::catch_with_stop().context("signals cannot be caught")?.into_pipe()?;
+    let (group, limit) = find(&orders.service)?;
+    let path = limit.path().to_path_buf();
+    let makeup = limit.makeup()?;
+    tell_of_limit_above(&limit, &makeup);
+    floor_of(&limit, &makeup)?;
     let TryArgs { metric, metric_is, metric_timeout, .. } = orders.args;
     let metric = metric.clone().map(|command| Metric { command, is: *metric_is, timeout: *metric_timeout });
-    let metric_time = metric.as_ref().map(time_of).transpose()?.unwrap_or_default();
+    let metric_time = metric.as_ref().map(|metric| time_of(metric, &signals)).transpose()?;
     let stalls = Stalls::of(&path);
     match (&metric, &stalls) {
         (None, None) => bail!(
@@ -122,14 +125,18 @@ pub(crate) fn run(orders: &Orders) -> anyhow::Result<Report> {
         ),
         _ => {}
     }
-    let predicted = predict(orders, &limit)?;
-    let start_bytes = limit.makeup()?.usage_bytes.min(limit.original_bytes().unwrap_or(u64::MAX));
+    let watching = watch_before(orders, &signals)?;
+    // If the service has ended meanwhile, the first measurement finds that.
+    let makeup = limit.makeup().unwrap_or(makeup);
+    let predicted =
+        watching.map(|watching| Predicted::of(&watching, makeup.kernel_bytes)).transpose()?.flatten();
+    let start_bytes = makeup.usage_bytes.min(limit.original_bytes().unwrap_or(u64::MAX));
     let rules = Rules {
         slowdown: orders.slowdown.unwrap_or(DEFAULT_SLOWDOWN),
         start_bytes,
-        floor_bytes: floor_of(&limit)?,
+        floor_bytes: floor_of(&limit, &makeup)?,
         predicted_bytes: predicted.as_ref().map(|predicted| predicted.enough().1),
-        round: orders.how.every.max(metric_time) + subject::LOOK,
+        round: orders.how.every.max(metric_time.unwrap_or_default()) + subject::LOOK,
         deadline: orders.duration,
     };
     let mut subject = Subject {
@@ -162,6 +169,17 @@ pub(crate) fn run(orders: &Orders) -> anyhow::Result<Report> {
     let error = follow(&mut subject, rules, began, &mut findings);
     let restored = subject.limit.restore();
     Ok(Report { findings, error: concluded(error, restored) })
+}
+
+/// The service and its limit.
+fn find(service: &Named) -> anyhow::Result<(Group, ServiceLimit)> {
+    let mut group = Group::find(service, &Mounts::here())?;
+    let limit = ServiceLimit::of(group.cgroup().ok_or_else(|| anyhow!("--try needs a cgroup"))?)?;
+    // If it had to wait for memory itself, nobody would raise the limit.
+    if group.members()?.contains(&std::process::id()) {
+        bail!("{}: this command is in this cgroup itself; start it from outside", limit.path().display());
+    }
+    Ok((group, limit))
 }
 
 /// Carries the trial's orders out until it is over. Returns why it ended early.
@@ -215,35 +233,46 @@ fn follow(subject: &mut Subject, rules: Rules, began: Instant, findings: &mut Fi
 
 /// The error that the command ends with.
 fn concluded(halt: Option<Halt>, restored: Result<(), LimitError>) -> Option<anyhow::Error> {
+    let restored = match restored {
+        Err(LimitError::Gone(_)) => Ok(()),
+        restored => restored,
+    };
     match (halt, restored) {
-        (Some(Halt::Signal), Ok(())) => {
-            Some(anyhow!("the trial was ended by a signal; the limit is as it was"))
-        }
-        (Some(Halt::Error(error)), _) => Some(error),
-        (Some(Halt::Ended), Ok(()) | Err(LimitError::Gone(_))) => {
+        (Some(Halt::Signal), Ok(())) => Some(anyhow!(SIGNALLED)),
+        (Some(Halt::Error(error)), Ok(())) => Some(error),
+        // It is why the trial has ended, or nobody would read what to do now.
+        (Some(Halt::Error(error)), Err(of_limit)) => match error.to_string() == of_limit.to_string() {
+            true => Some(error),
+            false => Some(anyhow!("{error:#}; {:#}", anyhow::Error::from(of_limit))),
+        },
+        (Some(Halt::Ended), Ok(())) => {
             eprint_line!("sweephand: note: the service ended before the trial was over");
             None
         }
-        (None, Err(LimitError::Gone(_))) | (None, Ok(())) => None,
-        (_, Err(error)) => Some(error.into()),
+        (None, Ok(())) => None,
+        (_, Err(of_limit)) => Some(of_limit.into()),
     }
 }
 
-/// How long the metric's command takes. It has to print a number.
-fn time_of(metric: &Metric) -> anyhow::Result<Duration> {
+/// How long the metric's command takes. It has to print a number, of a service that is at work.
+fn time_of(metric: &Metric, signals: &OwnedFd) -> anyhow::Result<Duration> {
     const LOOK: Duration = Duration::from_millis(10);
     let (began, mut run) = (Instant::now(), metric.start()?);
-    while metric.value(&mut run)?.is_none() {
-        thread::sleep(LOOK);
+    loop {
+        match metric.value(&mut run)? {
+            Some(0.0) => bail!(IDLE),
+            Some(_) => return Ok(began.elapsed()),
+            None if subject::pause(signals, LOOK).is_err() => bail!(SIGNALLED),
+            None => {}
+        }
     }
-    Ok(began.elapsed())
 }
 
-/// Watches the service. `None`: it cannot be watched here, or it used no page.
-fn predict(orders: &Orders, limit: &ServiceLimit) -> anyhow::Result<Option<Predicted>> {
+/// Watches the service. `None`: it cannot be watched here.
+fn watch_before(orders: &Orders, signals: &OwnedFd) -> anyhow::Result<Option<ServiceWatching>> {
     let time = orders.duration.mul_f64(WATCHED_PART);
-    match watch::observe_service(&orders.service, orders.how, time, &mut None) {
-        Ok(watching) => Ok(Predicted::of(&watching, limit.makeup()?.kernel_bytes)?),
+    match watch::observe_service(&orders.service, orders.how, time, &mut None, signals) {
+        Ok(watching) => Ok(Some(watching)),
         Err(error) if matches!(error.downcast_ref(), Some(WatchError::Bits(_))) => {
             eprint_line!("sweephand: note: there is no prediction: {error}");
             Ok(None)
@@ -252,23 +281,20 @@ fn predict(orders: &Orders, limit: &ServiceLimit) -> anyhow::Result<Option<Predi
     }
 }
 
-fn tell_of_limit_above(limit: &ServiceLimit) -> anyhow::Result<()> {
-    let usage_bytes = limit.makeup()?.usage_bytes;
-    let own = limit.original_bytes().unwrap_or(u64::MAX);
-    if let Some((file, above)) = limit.lowest_above().filter(|(_, above)| *above < own.min(2 * usage_bytes)) {
+fn tell_of_limit_above(limit: &ServiceLimit, makeup: &Makeup) {
+    let most = limit.original_bytes().unwrap_or(u64::MAX).min(2 * makeup.usage_bytes);
+    if let Some((file, above)) = limit.lowest_above().filter(|(_, above)| *above < most) {
         eprint_line!(
             "sweephand: note: {}: {} is for this cgroup and those beside it: what they do is in the figures",
             file.display(),
             bytes(above)
         );
     }
-    Ok(())
 }
 
 /// The least limit that leaves room for what cannot leave memory. It fails where nearly all memory
 /// would have to go to a swap that is not there.
-fn floor_of(limit: &ServiceLimit) -> anyhow::Result<u64> {
-    let makeup = limit.makeup()?;
+fn floor_of(limit: &ServiceLimit, makeup: &Makeup) -> anyhow::Result<u64> {
     let swap_bytes = free_swap_bytes().min(limit.most_swap_bytes());
     if swap_bytes == 0 && makeup.swappable_bytes > makeup.usage_bytes / 2 {
         bail!(
@@ -279,7 +305,7 @@ fn floor_of(limit: &ServiceLimit) -> anyhow::Result<u64> {
             bytes(makeup.usage_bytes)
         );
     }
-    Ok(floor_bytes(&makeup, swap_bytes))
+    Ok(floor_bytes(makeup, swap_bytes))
 }
 
 fn floor_bytes(makeup: &Makeup, swap_bytes: u64) -> u64 {
@@ -292,6 +318,47 @@ fn floor_bytes(makeup: &Makeup, swap_bytes: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_not_put_back_is_told_whatever_ended_the_trial() {
+        let is_left = || {
+            Err(LimitError::NotRestored {
+                path: "/a/memory.high".into(),
+                original: "max".to_string(),
+                source: std::io::Error::other("no reason"),
+            })
+        };
+        let advice = "/a/memory.high: it is not as it was: write max to it: no reason";
+        for (halt, before) in [
+            (None, ""),
+            (Some(Halt::Signal), ""),
+            (Some(Halt::Ended), ""),
+            (Some(Halt::Error(anyhow!("--metric: it failed"))), "--metric: it failed; "),
+        ] {
+            let said = concluded(halt, is_left()).unwrap();
+            assert_eq!(format!("{said:#}"), format!("{before}{advice}"));
+        }
+        let changed = || LimitError::Changed { path: "/a".into(), now: "5".to_string() };
+        let said = concluded(Some(Halt::from(changed())), Err(changed())).unwrap();
+        assert_eq!(format!("{said:#}"), changed().to_string());
+        assert!(concluded(Some(Halt::Ended), Err(LimitError::Gone("/a".into()))).is_none());
+    }
+
+    #[test]
+    fn a_metric_of_a_service_without_work_and_a_signal_end_the_first_run() {
+        let (signals, write) = rustix::pipe::pipe().unwrap();
+        let metric = |command: &str| Metric {
+            command: command.to_string(),
+            is: MetricIs::Throughput,
+            timeout: Duration::from_secs(60),
+        };
+        assert_eq!(time_of(&metric("echo 0"), &signals).unwrap_err().to_string(), IDLE);
+        assert!(time_of(&metric("echo 7"), &signals).is_ok());
+        rustix::io::write(&write, &[0]).unwrap();
+        let began = Instant::now();
+        assert_eq!(time_of(&metric("sleep 60"), &signals).unwrap_err().to_string(), SIGNALLED);
+        assert!(began.elapsed() < Duration::from_secs(30));
+    }
 
     #[test]
     fn what_cannot_leave_memory_stays_in_the_limit() {

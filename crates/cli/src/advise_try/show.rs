@@ -186,31 +186,69 @@ impl fmt::Display for Findings {
                 return writeln!(f, "There is no least memory: the trial ended early ({why}).");
             }
         };
-        match verdict.least_bytes {
-            Some(least) => write!(f, "{} kept within a slowdown of {}", bytes(least), self.slowdown)?,
-            None => write!(
-                f,
-                "No memory below {} kept within a slowdown of {}",
-                bytes(self.start_bytes),
-                self.slowdown
-            )?,
-        }
-        f.write_str(match verdict.end {
-            End::TooSlow => "; less did not",
-            End::Floor => "; less was not tried, because it would not be safe",
-            End::Time => "; the time was over before less was tried (--for)",
-        })?;
-        if verdict.least_bytes.is_some() {
-            f.write_str(match verdict.is_confirmed {
-                true => ". Measured again between two measurements at the start",
-                false => ". It was not measured again: the time was over, or the service varies too much",
-            })?;
+        let (start, slowdown) = (bytes(self.start_bytes), self.slowdown);
+        match (verdict.least_bytes, verdict.end) {
+            (Some(least), end) => {
+                write!(f, "{} kept within a slowdown of {slowdown}", bytes(least))?;
+                f.write_str(match end {
+                    End::TooSlow => "; less did not",
+                    End::Floor => "; less was not tried, because it would not be safe",
+                    End::Time => "; the time was over before less was tried (--for)",
+                })?;
+                f.write_str(match verdict.is_confirmed {
+                    true => ". Measured again between two measurements at the start",
+                    false => ". It was not measured again: the time was over, or the service varies too much",
+                })?;
+            }
+            (None, End::TooSlow) => {
+                write!(f, "No limit below {start} that was tried kept within a slowdown of {slowdown}")?;
+            }
+            (None, End::Floor) => {
+                write!(f, "Nothing below {start} was tried, because it would not be safe")?;
+            }
+            (None, End::Time) => {
+                write!(f, "The time was over before a limit below {start} was found to be enough (--for)")?;
+            }
         }
         let Some(predicted) = &self.predicted else { return writeln!(f, ".") };
         let (at_least, at_most) = predicted.enough();
         match predicted.has_lower_bound() {
             true => writeln!(f, ". Predicted: {} to {}.", bytes(at_least), bytes(at_most)),
             false => writeln!(f, ". Predicted: at most {}.", bytes(at_most)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sweephand_checks::trying;
+
+    #[test]
+    fn each_end_without_a_least_memory_has_its_words() {
+        for (end, said) in [
+            (End::TooSlow, "No limit below 64.0 MiB that was tried kept within a slowdown of 1.05.\n"),
+            (End::Floor, "Nothing below 64.0 MiB was tried, because it would not be safe.\n"),
+            (End::Time, "The time was over before a limit below 64.0 MiB was found to be enough (--for).\n"),
+        ] {
+            let _input = trying(|| format!("{end:?}"));
+            let verdict = Verdict { least_bytes: None, is_confirmed: false, end };
+            let findings = Findings {
+                cgroup: "/a".to_string(),
+                cgroup_version: 2,
+                slowdown: 1.05,
+                metric: None,
+                stalls: None,
+                limit_bytes: None,
+                start_bytes: 64 << 20,
+                floor_bytes: 1 << 20,
+                predicted: None,
+                spread: 0.0,
+                smallest_slowdown: 1.0,
+                rows: Vec::new(),
+                ended: Ended::By(verdict),
+            };
+            assert_eq!(findings.to_string(), said);
         }
     }
 }

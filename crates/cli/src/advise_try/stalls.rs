@@ -6,7 +6,7 @@
 //! | delay accounting (`kernel.task_delayacct`) | each thread's waits for disks, beside its processor time |
 //! | `/proc/pressure/memory` | time in which some thread of the whole machine waited for memory |
 //!
-//! What the kernel does to lower a limit is not in them: it is this command that waits for that.
+//! What the kernel does to lower a limit is in the last one only: this command waits for it.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -49,6 +49,11 @@ impl Stalls {
         }
         is_there(&of_machine)?;
         Some(Self::Pressure { file: of_machine, is_of_cgroup: false })
+    }
+
+    /// Whether what this command waits for is in the numbers.
+    pub(super) fn is_of_machine(&self) -> bool {
+        matches!(self, Self::Pressure { is_of_cgroup: false, .. })
     }
 
     /// What the numbers are, for people.

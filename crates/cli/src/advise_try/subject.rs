@@ -1,8 +1,9 @@
 //! The service under trial: its limit is set, and what it does then is measured in rounds.
 
-use super::metric::Metric;
+use super::metric::{IDLE, Metric};
 use super::stalls::{Stalls, Waited, cost_of_share};
 use super::trial::{Alarm, Order, Outcome, Trial, median};
+use anyhow::anyhow;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
@@ -87,6 +88,21 @@ struct Round {
     is_paging: bool,
 }
 
+/// What is looked at from a moment on: whether the limit has to be raised, or the time is over.
+struct Lookout {
+    began: Instant,
+    /// When waits were last read.
+    looked: Instant,
+    kills_before: u64,
+    waited: Option<Waited>,
+    /// The share of waits since it began. `None`: it is not known yet.
+    share: Option<f64>,
+    /// The share above that at the start at which the limit is raised. `None`: none is too much.
+    most_stalled: Option<f64>,
+    /// The limit is lower, and can be raised.
+    is_lowered: bool,
+}
+
 impl Subject {
     /// Carries an order out.
     pub(super) fn measure(&mut self, order: Order, trial: &Trial) -> Result<(Outcome, Measured), Halt> {
@@ -127,6 +143,8 @@ impl Subject {
         }
         if alarm.is_some() {
             self.limit.restore()?;
+        } else if bytes.is_none() && trial.lacks_reference() && !median(&costs).is_finite() {
+            return Err(Halt::Error(anyhow!(IDLE)));
         }
         let (began, before, waited) = start;
         let (time, now) = (began.elapsed(), self.limit.counts()?);
@@ -160,44 +178,73 @@ impl Subject {
 
     /// Lowers the limit in small parts. Each has the kernel take memory back in this thread.
     fn lower_to(&mut self, bytes: u64) -> Result<Option<Alarm>, Halt> {
-        let before = self.limit.counts()?;
-        let part = (before.usage_bytes as f64 * PART) as u64;
+        let usage_bytes = self.limit.counts()?.usage_bytes;
+        let part = (usage_bytes as f64 * PART) as u64;
         let part = part.clamp(LEAST_PART_BYTES, MOST_PART_BYTES);
-        let mut next = before.usage_bytes;
+        let mut lookout = self.lookout(true, true)?;
+        // Taking memory back is a wait of this command.
+        if self.stalls.as_ref().is_some_and(Stalls::is_of_machine) {
+            lookout.most_stalled = None;
+        }
+        // In version 2 a service may use more than its limit.
+        let mut next = usage_bytes.min(self.limit.original_bytes().unwrap_or(u64::MAX));
         loop {
             next = next.saturating_sub(part).max(bytes);
             match self.limit.set(next) {
                 Err(LimitError::Refused(_)) => return Ok(Some(Alarm::Refused)),
                 set => set?,
             }
-            if let Some(alarm) = no_memory(&self.limit.counts()?, before.oom_kills) {
-                return Ok(Some(alarm));
+            let alarm = self.look(&mut lookout, false)?;
+            if alarm.is_some() || next == bytes {
+                return Ok(alarm);
             }
-            if next == bytes {
-                return Ok(None);
-            }
-            self.pause(PAUSE)?;
+            pause(&self.signals, PAUSE)?;
         }
     }
 
-    /// Waits, unless a signal comes.
-    fn pause(&self, time: Duration) -> Result<(), Halt> {
-        let timeout = Timespec { tv_sec: time.as_secs() as i64, tv_nsec: time.subsec_nanos().into() };
-        let mut signal = [PollFd::new(&self.signals, PollFlags::IN)];
-        let _ = poll(&mut signal, Some(&timeout));
-        if signal[0].revents().is_empty() { Ok(()) } else { Err(Halt::Signal) }
+    /// Begins to look.
+    fn lookout(&mut self, is_lowered: bool, is_settling: bool) -> Result<Lookout, Halt> {
+        let most_stalled =
+            if is_settling { f64::midpoint(self.most_stalled, 1.0) } else { self.most_stalled };
+        let now = Instant::now();
+        Ok(Lookout {
+            began: now,
+            looked: now,
+            kills_before: self.limit.counts()?.oom_kills,
+            waited: self.waited()?,
+            share: None,
+            most_stalled: Some(most_stalled),
+            is_lowered,
+        })
+    }
+
+    /// Looks whether all is well. `is_over`: it is the last time.
+    fn look(&mut self, lookout: &mut Lookout, is_over: bool) -> Result<Option<Alarm>, Halt> {
+        if is_over || lookout.looked.elapsed() >= LEAST_WINDOW {
+            lookout.looked = Instant::now();
+            let time = lookout.looked - lookout.began;
+            lookout.share =
+                self.waited()?.zip(lookout.waited).map(|(now, before)| now.share_since(before, time));
+        }
+        let is_pressed = lookout
+            .share
+            .zip(lookout.most_stalled)
+            .is_some_and(|(share, most)| share - self.usually_stalled > most);
+        let counts = self.limit.counts()?;
+        let alarm = no_memory(&counts, lookout.kills_before).or(is_pressed.then_some(Alarm::Pressure));
+        let is_late = Instant::now() >= self.deadline;
+        Ok(alarm.filter(|_| lookout.is_lowered).or(is_late.then_some(Alarm::Time)))
     }
 
     /// A round: until the metric is there, and for as long as a round is.
     fn round(&mut self, is_lowered: bool, is_settling: bool) -> Result<Round, Halt> {
-        let (began, kills) = (Instant::now(), self.limit.counts()?.oom_kills);
-        let (waited, faults_before) = (self.waited()?, self.major_faults());
-        let most_stalled =
-            if is_settling { f64::midpoint(self.most_stalled, 1.0) } else { self.most_stalled };
+        let mut lookout = self.lookout(is_lowered, is_settling)?;
+        let began = lookout.began;
+        let faults_before = self.major_faults();
         let mut run = self.metric.as_ref().map(Metric::start).transpose().map_err(Halt::Error)?;
-        let (mut value, mut share, mut looked) = (None, None, began);
+        let mut value = None;
         loop {
-            self.pause(LOOK)?;
+            pause(&self.signals, LOOK)?;
             self.limit.check()?;
             if let (Some(metric), Some(running)) = (&self.metric, &mut run) {
                 value = match metric.value(running) {
@@ -210,16 +257,9 @@ impl Subject {
                 }
             }
             let is_over = run.is_none() && began.elapsed() >= self.every;
-            if is_over || looked.elapsed() >= LEAST_WINDOW {
-                looked = Instant::now();
-                share =
-                    self.waited()?.zip(waited).map(|(now, before)| now.share_since(before, looked - began));
-            }
-            let is_pressed = share.is_some_and(|share| share - self.usually_stalled > most_stalled);
-            let alarm = no_memory(&self.limit.counts()?, kills).or(is_pressed.then_some(Alarm::Pressure));
-            let is_late = Instant::now() >= self.deadline;
-            let alarm = alarm.filter(|_| is_lowered).or(is_late.then_some(Alarm::Time));
+            let alarm = self.look(&mut lookout, is_over)?;
             if alarm.is_some() || is_over {
+                let share = lookout.share;
                 let cost = match (&self.metric, value) {
                     (Some(metric), Some(value)) => metric.is.cost(value),
                     (Some(_), None) => f64::INFINITY,
@@ -235,6 +275,14 @@ impl Subject {
     }
 }
 
+/// Waits, unless a signal comes. It stays in the pipe, and ends the next wait as well.
+pub(super) fn pause(signals: &OwnedFd, time: Duration) -> Result<(), Halt> {
+    let timeout = Timespec { tv_sec: time.as_secs() as i64, tv_nsec: time.subsec_nanos().into() };
+    let mut signal = [PollFd::new(signals, PollFlags::IN)];
+    let _ = poll(&mut signal, Some(&timeout));
+    if signal[0].revents().is_empty() { Ok(()) } else { Err(Halt::Signal) }
+}
+
 impl Measured {
     /// The median of the metric.
     pub(super) fn value(&self) -> Option<f64> {
@@ -246,3 +294,6 @@ impl Measured {
 fn no_memory(counts: &ServiceCounts, kills_before: u64) -> Option<Alarm> {
     (counts.is_out_of_memory || counts.oom_kills > kills_before).then_some(Alarm::OutOfMemory)
 }
+
+#[cfg(test)]
+mod tests;

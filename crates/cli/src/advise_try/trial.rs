@@ -132,6 +132,16 @@ pub(super) enum Outcome {
     Raised(Alarm),
 }
 
+impl Outcome {
+    /// The median cost. `None`: it was broken off.
+    pub(super) fn cost(&self) -> Option<f64> {
+        match self {
+            Self::Measured { costs, .. } => Some(median(costs)),
+            Self::Raised(_) => None,
+        }
+    }
+}
+
 /// What a step was.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Judgement {
@@ -252,6 +262,11 @@ impl Trial {
         }
     }
 
+    /// Whether the start has not been measured yet.
+    pub(super) fn lacks_reference(&self) -> bool {
+        self.reference <= 0.0
+    }
+
     /// How much the metric varies at the start, as a share.
     pub(super) fn spread(&self) -> f64 {
         self.spread
@@ -323,8 +338,9 @@ impl Trial {
                 let before = self.reference;
                 self.take_reference(&outcome);
                 self.reference = f64::midpoint(before, self.reference);
+                let is_between = outcome.cost().is_some_and(f64::is_finite);
                 match self.slowdown(&costs) <= self.rules.slowdown {
-                    true => self.over(Some(bytes), true),
+                    true => self.over(Some(bytes), is_between),
                     false => self.deny(bytes, now),
                 }
             }
@@ -361,9 +377,9 @@ impl Trial {
     }
 
     fn take_reference(&mut self, outcome: &Outcome) {
-        // Nothing raises the limit of a reference.
-        if let Outcome::Measured { costs, .. } = outcome {
-            self.reference = median(costs);
+        // Nothing raises the limit of a reference. One without work says nothing of the service.
+        if let Some(reference) = outcome.cost().filter(|cost| cost.is_finite()) {
+            self.reference = reference;
             self.steps_since_reference = 0;
         }
     }
@@ -374,7 +390,9 @@ impl Trial {
         if let Outcome::Measured { costs: more, .. } = outcome {
             costs.extend(more);
         }
-        (self.reference, self.spread) = (median(&costs), spread(&costs));
+        if median(&costs).is_finite() {
+            (self.reference, self.spread) = (median(&costs), spread(&costs));
+        }
         let told = |&rounds: &u32| smallest_told(self.spread, rounds) <= self.rules.slowdown - 1.0;
         let wanted = (USUAL_ROUNDS..MOST_ROUNDS).find(told).unwrap_or(MOST_ROUNDS);
         self.rounds = wanted.min(self.affordable(now));

@@ -15,7 +15,6 @@ use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::process::ChildStdin;
 use std::time::{Duration, Instant, SystemTime};
-use sweephand_program::Signals;
 use sweephand_results::{Table, grouped};
 use sweephand_watch::{
     Hours, HoursError, MemberLook, Named, Options, Pages, ServiceChange, ServiceEpoch, ServiceWatching,
@@ -155,12 +154,14 @@ fn end_hours(hours: &mut Option<Hours>, watching: &ServiceWatching) -> Result<()
     hours.as_mut().map_or(Ok(()), |hours| hours.end(watching.history(), SystemTime::now()))
 }
 
-/// Watches a service for some time, for `advise`.
+/// Watches a service for some time, for `advise`. `signals`: what ends it, as
+/// [`Signals::into_pipe`] has it.
 pub(crate) fn observe_service(
     named: &Named,
     how: Options,
     duration: Duration,
     hours: &mut Option<Hours>,
+    signals: &OwnedFd,
 ) -> anyhow::Result<ServiceWatching> {
     /// A line that says how far it is.
     struct Line(indicatif::ProgressBar);
@@ -180,12 +181,11 @@ pub(crate) fn observe_service(
             Ok(())
         }
     }
-    let signals = Signals::catch().context("signals cannot be caught")?.into_pipe()?;
     let mut watching = ServiceWatching::of(named, how)?;
     tell_of_missing(&watching);
     watching.keep_uses();
     let mut line = Line(progress::line());
-    let end = follow(&mut watching, Some(duration), &signals, &mut None, &mut line, hours)?;
+    let end = follow(&mut watching, Some(duration), signals, &mut None, &mut line, hours)?;
     end_hours(hours, &watching)?;
     line.0.finish_and_clear();
     match end {

@@ -222,6 +222,26 @@ fn slow_rounds_without_paging_are_no_alarm() {
     assert!((36.0..41.0).contains(&tried.least_mib()), "{}", tried.least_mib());
 }
 
+/// The cost of a throughput of 0 is infinite: against that, whatever is slow would be good.
+#[test]
+fn a_reference_without_work_is_ignored() {
+    let (mut trial, _) = Trial::begin(rules(Some(37), 900), Duration::ZERO);
+    assert!(trial.lacks_reference());
+    let of = |cost: f64| Outcome::Measured { costs: vec![cost; 7], is_paging: true };
+    let Order::At { .. } = trial.next(of(1.0), ROUND * 9) else { panic!("a step") };
+    assert!(!trial.lacks_reference());
+    let Order::Reference { .. } = trial.next(of(1.2), ROUND * 18) else { panic!("a reference") };
+    let Order::At { .. } = trial.next(of(f64::INFINITY), ROUND * 27) else { panic!("a step") };
+    assert_eq!(trial.judge(&of(1.2)), Judgement::TooSlow);
+    // Of the rounds at the start, those that were first may be enough.
+    let (mut trial, _) = Trial::begin(rules(Some(37), 900), Duration::ZERO);
+    let noisy = Outcome::Measured { costs: vec![0.7, 1.0, 1.3, 0.8, 1.2, 0.9, 1.1], is_paging: false };
+    let Order::Reference { .. } = trial.next(noisy, ROUND * 9) else { panic!("more rounds") };
+    let idle = Outcome::Measured { costs: vec![f64::INFINITY; 18], is_paging: false };
+    let Order::At { .. } = trial.next(idle, ROUND * 30) else { panic!("a step") };
+    assert_eq!(trial.judge(&of(2.0)), Judgement::TooSlow);
+}
+
 #[test]
 fn memory_that_cannot_be_taken_back_is_not_asked_for_again() {
     let (mut trial, _) = Trial::begin(rules(None, 900), Duration::ZERO);
