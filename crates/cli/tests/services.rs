@@ -544,8 +544,13 @@ impl Served {
 
     fn is_as_before(&self) {
         self.cgroup.wait_until_limit(true, SERVED_LIMIT);
-        if let Ok(control) = fs::read_to_string(self.cgroup.0.join("memory.oom_control")) {
-            assert!(control.contains("oom_kill_disable 0"), "{control}");
+        // After a kill, another process writes this, and only then.
+        let start = Instant::now();
+        while let Ok(control) = fs::read_to_string(self.cgroup.0.join("memory.oom_control"))
+            && !control.contains("oom_kill_disable 0")
+        {
+            assert!(start.elapsed() < Duration::from_secs(10), "{control}");
+            std::thread::sleep(Duration::from_millis(2));
         }
     }
 }

@@ -6,12 +6,12 @@
 //! | `accessed` | which pages the processor has used: accessed bits, by a BPF program |
 //! | `space` | an address space: the entries of its pages, advice about them |
 //! | `maps` | the mappings of a process, with their names |
+//! | `limit` | the limit of a running service's cgroup: lowered for some time, and put back |
+//! | `limit_tidy` | the process that puts a limit back when the one that lowered it was killed |
 //! | `group` | the processes of a service: a tree of them, a cgroup, a systemd unit, a container |
 //! | `container_names` | the ids of containers by name, from the files of their engines |
 //! | `family` | a process and those that it has started: threads, memory, faults, user time |
 //! | `shared_memory` | shared memory of processes, with what none of them has mapped |
-//! | `limit` | the limit of a running service's cgroup: lowered for some time, and put back |
-//! | `limit_tidy` | the process that puts a limit back when the one that lowered it was killed |
 //! | `charge` | what a cgroup is charged for |
 //! | `cgroup` | a memory cgroup around processes: its limit, and what the kernel counts in it |
 //! | `zram` | a zram device for swap: what it takes and holds |
