@@ -31,6 +31,9 @@ use std::time::Duration;
 
 /// Pages of a block of [`History::last`].
 const BLOCK_PAGES: u64 = 512;
+/// Pages with this number or a higher one keep it while they are not in memory, as pages of files
+/// do. Frames are below: this would be 4 PiB of memory.
+pub(crate) const FIRST_KEPT: u64 = 1 << 40;
 /// No epoch: the page has not been used, or its contents are gone.
 const NEVER: u32 = 0;
 
@@ -50,8 +53,7 @@ pub struct History {
     /// Reuses by the least and by the most pages that memory must have for LRU to find the page.
     reuses_by_least: BTreeMap<u64, u64>,
     reuses_by_most: BTreeMap<u64, u64>,
-    /// The most pages that were there at a time, if that is known.
-    most_there: Option<u64>,
+    most_there: MostThere,
     /// The pages used in each epoch, as far as they were there at a time, and the most of them.
     epoch_pages: Vec<u64>,
     largest_epoch_pages: u64,
@@ -62,6 +64,33 @@ pub struct History {
     uses: Option<Uses>,
     /// How many pages a page of the sample stands for, by the last epoch.
     weight: f64,
+}
+
+/// How many pages can have been there at a time.
+#[derive(Clone, Debug, Default)]
+struct MostThere {
+    /// The most that were in memory at a time, if that is known.
+    resident: Option<u64>,
+    /// Pages from [`FIRST_KEPT`] on that are known now, and those known at the end of the last
+    /// epoch.
+    kept: u64,
+    kept_before: u64,
+    /// The most of them that were known at a time.
+    most_kept: u64,
+}
+
+impl MostThere {
+    /// An epoch has used some kept pages for the first time.
+    fn add(&mut self, new: u64) {
+        // Those that have gone in this epoch may have been there with the new ones.
+        self.most_kept = self.most_kept.max(self.kept_before + new);
+        self.kept += new;
+        self.kept_before = self.kept;
+    }
+
+    fn pages(&self) -> Option<u64> {
+        self.resident.map(|resident| resident + self.most_kept)
+    }
 }
 
 /// Bounds on a number of faults.
@@ -91,7 +120,7 @@ impl Default for History {
             ends: vec![Duration::ZERO],
             reuses_by_least: BTreeMap::new(),
             reuses_by_most: BTreeMap::new(),
-            most_there: None,
+            most_there: MostThere::default(),
             epoch_pages: Vec::new(),
             largest_epoch_pages: 0,
             first_uses: 0,
@@ -119,11 +148,14 @@ impl History {
         self.uses.as_ref()
     }
 
-    /// No more than this many pages were there at a time until now, those included that were not
+    /// No more than this many pages were in memory at a time until now, those included that were not
     /// used. A program that takes and gives back memory may use more pages in an epoch than are
     /// ever there, and with memory for all that are there, LRU never faults.
+    ///
+    /// Pages of services' files are known by the same number after they were evicted, so all of
+    /// these that are known may have to fit besides.
     pub fn bound(&mut self, most_pages: u64) {
-        self.most_there = Some(most_pages);
+        self.most_there.resident = self.most_there.resident.max(Some(most_pages));
     }
 
     /// Adds an epoch: the pages used in it, ascending, how many pages each of them stands for, and
@@ -133,15 +165,18 @@ impl History {
         let epoch = self.ends.len() as u32;
         // Of the pages of this epoch, those that were used last in each of the others.
         let mut reused = vec![0_u64; epoch as usize];
+        let mut new_kept = 0;
         for pages in pages.chunk_by(|a, b| a.number / BLOCK_PAGES == b.number / BLOCK_PAGES) {
             let never = || Box::new([NEVER; BLOCK_PAGES as usize]);
             let block = self.last.entry(pages[0].number / BLOCK_PAGES).or_insert_with(never);
             for page in pages {
                 let last = &mut block[(page.number % BLOCK_PAGES) as usize];
                 reused[*last as usize] += 1;
+                new_kept += u64::from(*last == NEVER && page.number >= FIRST_KEPT);
                 *last = epoch;
             }
         }
+        self.most_there.add(new_kept);
         let first_uses = self.of_all(reused[NEVER as usize]);
         // Pages used in epochs after the one at hand and before this one.
         let (mut after, mut gone_after) = (0, 0);
@@ -188,6 +223,7 @@ impl History {
                 if pages.contains(&page) && *last != NEVER {
                     self.pages_by_last[*last as usize] -= 1;
                     self.gone_by_last[*last as usize] += 1;
+                    self.most_there.kept -= u64::from(page >= FIRST_KEPT);
                     *last = NEVER;
                     self.uses.iter_mut().for_each(|uses| uses.forget(page));
                 }
@@ -202,6 +238,7 @@ impl History {
             all.filter(|(_, last)| **last != NEVER).for_each(|(page, _)| uses.forget(page));
         }
         self.last.clear();
+        self.most_there.kept = 0;
         self.gone_by_last
             .iter_mut()
             .zip(&mut self.pages_by_last)
@@ -219,6 +256,7 @@ impl History {
                 }
                 for last in part.iter_mut().map(take).filter(|last| *last != NEVER) {
                     self.pages_by_last[last as usize] -= 1;
+                    self.most_there.kept -= u64::from(first >= FIRST_KEPT);
                 }
                 let end = first + SAMPLE_BLOCK_PAGES;
                 match left_out.last_mut() {
@@ -238,7 +276,7 @@ impl History {
 
     /// Of this many pages, those that can have been there at a time.
     fn there(&self, pages: u64) -> u64 {
-        self.most_there.map_or(pages, |most| most.min(pages))
+        self.most_there.pages().map_or(pages, |most| most.min(pages))
     }
 
     /// How many pages of the process this many pages of the sample stand for.
@@ -392,6 +430,33 @@ mod tests {
         assert_eq!(enough_with(None), (7, None, 4));
         assert_eq!(enough_with(Some(5)), (5, None, 4));
         assert_eq!(enough_with(Some(2)), (2, Some(0), 2));
+    }
+
+    /// A loop over a file in a memory that holds an eighth of it: the kernel evicts its pages, and
+    /// they come back with their numbers.
+    #[test]
+    fn pages_that_were_evicted_have_to_fit() {
+        let mut history = History::default();
+        let add = |history: &mut History, first: u64| {
+            let pages = (first..first + 100).map(|number| UsedPage { number, dirty: false });
+            history.add(&pages.collect::<Vec<_>>(), 1.0, Duration::from_secs(history.epochs() + 1));
+        };
+        for epoch in 0..12 {
+            history.bound(if epoch == 0 { 50 } else { 40 });
+            add(&mut history, FIRST_KEPT + epoch % 4 * 100);
+        }
+        for frames in 1..400 {
+            let Bounds { at_least, at_most } = history.faults(frames);
+            assert!(at_most.is_none_or(|most| most >= at_least), "{frames}: {at_least}, {at_most:?}");
+        }
+        assert_eq!(history.faults(300), Bounds { at_least: 800, at_most: Some(800) });
+        assert_eq!((history.faults(400).at_most, history.largest_epoch_pages()), (Some(0), 100));
+        // Pages of the file that is gone do not have to fit beside others that come later.
+        history.forget(FIRST_KEPT..FIRST_KEPT + 400);
+        (0..8).for_each(|epoch| add(&mut history, FIRST_KEPT + 1000 + epoch % 2 * 100));
+        assert_eq!(history.most_there.pages(), Some(550));
+        (0..2).for_each(|_| add(&mut history, 0));
+        assert_eq!((history.most_there.pages(), history.most_there.kept), (Some(550), 200));
     }
 
     #[test]

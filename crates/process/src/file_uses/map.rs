@@ -15,6 +15,7 @@ const TAKE_SOME: libc::c_long = 25;
 
 const HASH: u32 = 1;
 const ARRAY: u32 = 2;
+const RECENT_HASH: u32 = 9;
 const ARRAY_OF_EACH_PROCESSOR: u32 = 6;
 /// Entries take memory only once they are there.
 const NOT_ALLOCATED_BEFORE: u32 = 1;
@@ -83,6 +84,12 @@ impl<K: Copy + Default, V: Copy + Default> Map<K, V> {
     /// A map of at most this many entries.
     pub(super) fn hash(entries: u32) -> io::Result<Self> {
         Self::make(HASH, entries, NOT_ALLOCATED_BEFORE)
+    }
+
+    /// A map of some entries. If there is no room for another, one goes that has not been used for
+    /// long.
+    pub(super) fn recent(entries: u32) -> io::Result<Self> {
+        Self::make(RECENT_HASH, entries, 0)
     }
 
     /// A map of one entry, which is there from the beginning. Its key is 0.

@@ -82,7 +82,7 @@ const MOST_MEMBERS: u32 = 1 << 16;
 /// Blocks that can be used between two calls of [`FileUses::take`]: 64 GiB of files in order, or a
 /// GiB of single pages. Each takes some 100 bytes.
 const MOST_BLOCKS: u32 = 1 << 18;
-/// Files whose end is noted.
+/// Files whose end is noted: those that were used last. The map takes some 5 MiB.
 const MOST_FILES: u32 = 1 << 16;
 
 /// What has been used since the call before.
@@ -125,7 +125,7 @@ impl FileUses {
                 members: Map::hash(MOST_MEMBERS)?,
                 uses: Map::hash(MOST_BLOCKS)?,
                 turn: Map::single()?,
-                files: Map::hash(MOST_FILES)?,
+                files: Map::recent(MOST_FILES)?,
                 ended: Map::hash(MOST_FILES)?,
                 counts: Counts::make()?,
             })
@@ -178,8 +178,8 @@ impl FileUses {
         now.difference(before).try_for_each(|process| self.maps.members.set(process, process))
     }
 
-    /// The end of a file is told from now on, also if its pages are only mapped. There is no room
-    /// for more than some files.
+    /// The end of a file is told from now on, also if its pages are only mapped. If there are too
+    /// many files, those are left out that have not been used for long.
     pub fn know(&self, file: FileId) {
         let _ = self.maps.files.set(&file, &0);
     }

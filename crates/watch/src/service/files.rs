@@ -5,8 +5,8 @@
 //! next use is a use of the same page.
 
 use super::frames::Found;
+use crate::history::FIRST_KEPT;
 use crate::look::UsedPage;
-use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::ops::Range;
@@ -15,8 +15,11 @@ use sweephand_process::accessed::NoBits;
 use sweephand_process::file_uses::{BLOCK_PAGES, Block, FileId, FilePage, FilePages, FileUses, Taken};
 use sweephand_process::space::ranges;
 
-/// Numbers of file pages begin here. Frames are below: this would be 4 PiB of memory.
-const FIRST: u64 = 1 << 40;
+/// Numbers of file pages begin here.
+const FIRST: u64 = FIRST_KEPT;
+/// Blocks that have numbers: 256 GiB of files in order. In the history of a watch, the pages of a
+/// block take 256 bytes.
+const MOST_BLOCKS: usize = 1 << 20;
 
 /// What the members have done with files in an epoch.
 #[derive(Debug, Default)]
@@ -25,7 +28,8 @@ pub(super) struct FileLook {
     pub(super) used: Vec<UsedPage>,
     /// Pages that have ended in this epoch, before or after they were used in it.
     pub(super) ended: Vec<Range<u64>>,
-    /// Those of them that cannot have been used afterwards.
+    /// Those of them that cannot have been used afterwards, and pages whose numbers will be given to
+    /// others.
     pub(super) gone: Vec<Range<u64>>,
     /// Uses of blocks for which the kernel had no room.
     pub(super) lost_blocks: u64,
@@ -36,8 +40,11 @@ pub(super) struct FileLook {
 /// The numbers of the pages of files.
 #[derive(Debug)]
 struct Numbers {
-    /// The number of the first page of each block.
-    blocks: BTreeMap<Block, u64>,
+    /// The number of the first page of each block, and the epoch in which it was used last.
+    blocks: BTreeMap<Block, (u64, u64)>,
+    /// No more of them than this.
+    most_blocks: usize,
+    epoch: u64,
     /// Where blocks were whose pages are gone.
     free: Vec<u64>,
     next: u64,
@@ -48,7 +55,14 @@ struct Numbers {
 impl Default for Numbers {
     fn default() -> Self {
         let none = Block { file: FileId::default(), number: u64::MAX };
-        Self { blocks: BTreeMap::new(), free: Vec::new(), next: FIRST, last: (none, 0) }
+        Self {
+            blocks: BTreeMap::new(),
+            most_blocks: MOST_BLOCKS,
+            epoch: 0,
+            free: Vec::new(),
+            next: FIRST,
+            last: (none, 0),
+        }
     }
 }
 
@@ -61,20 +75,21 @@ impl Numbers {
     /// The blocks of a file from one on, with their numbers.
     fn of_file(&self, file: FileId, first: u64) -> impl Iterator<Item = (Block, u64)> {
         let all = Block { file, number: first }..=Block { file, number: u64::MAX };
-        self.blocks.range(all).map(|(block, number)| (*block, *number))
+        self.blocks.range(all).map(|(block, (number, _))| (*block, *number))
     }
 
     /// The number of the first page of a block.
     fn of_block(&mut self, block: Block) -> u64 {
         if self.last.0 != block {
-            let number = match self.blocks.entry(block) {
-                Entry::Occupied(known) => *known.get(),
-                Entry::Vacant(new) => *new.insert(self.free.pop().unwrap_or_else(|| {
+            let (number, used) = self.blocks.entry(block).or_insert_with(|| {
+                let number = self.free.pop().unwrap_or_else(|| {
                     self.next += BLOCK_PAGES;
                     self.next - BLOCK_PAGES
-                })),
-            };
-            self.last = (block, number);
+                });
+                (number, self.epoch)
+            });
+            *used = self.epoch;
+            self.last = (block, *number);
         }
         self.last.1
     }
@@ -99,6 +114,22 @@ impl Numbers {
         self.last = Self::default().last;
     }
 
+    /// If there are too many blocks, those go that have not been used for longest, with room for
+    /// some others. Returns the numbers of their pages.
+    fn thin(&mut self) -> Vec<Range<u64>> {
+        if self.blocks.len() <= self.most_blocks {
+            return Vec::new();
+        }
+        let mut by_use: Vec<(u64, Block)> =
+            self.blocks.iter().map(|(block, (_, used))| (*used, *block)).collect();
+        let surplus = by_use.len() - self.most_blocks * 7 / 8;
+        by_use.select_nth_unstable(surplus - 1);
+        let gone = by_use[..surplus].iter().filter_map(|(_, block)| self.blocks.remove(block));
+        let gone: Vec<u64> = gone.map(|(number, _)| number).collect();
+        self.free.extend(&gone);
+        gone.into_iter().map(|number| number..number + BLOCK_PAGES).collect()
+    }
+
     /// What was done with files, in numbers.
     fn take(&mut self, taken: &Taken) -> FileLook {
         let mut look = FileLook { lost_blocks: taken.lost_blocks, cost: taken.cost, ..FileLook::default() };
@@ -118,6 +149,9 @@ impl Numbers {
             }
             look.ended.extend(pages);
         }
+        look.gone.extend(self.thin());
+        self.epoch += 1;
+        self.last = Self::default().last;
         look
     }
 }
@@ -230,6 +264,25 @@ mod tests {
         // Its numbers go to others.
         let look = all.take(&taken(&[(A, 0, 1, 0), (B, 0, 1, 0), (B, 1, 1, 0)], &[]));
         assert_eq!(numbers(&look.used), [64, 128, 192]);
+    }
+
+    /// In four epochs, three blocks each; the first is used again in the third.
+    #[test]
+    fn blocks_that_were_not_used_for_longest_go() {
+        let mut all = Numbers { most_blocks: 8, ..Numbers::default() };
+        let mut gone = Vec::new();
+        for epoch in 0..4 {
+            let again = (epoch == 2).then_some((A, 0, 1, 0));
+            let blocks: Vec<_> = (0..3).map(|block| (A, 3 * epoch + block, 1, 0)).chain(again).collect();
+            gone.push(all.take(&taken(&blocks, &[])).gone);
+        }
+        let firsts = |gone: &[Range<u64>]| -> BTreeSet<u64> {
+            gone.iter().map(|pages| (pages.start - FIRST) / BLOCK_PAGES).collect()
+        };
+        assert_eq!((gone[0].len(), gone[1].len(), all.blocks.len()), (0, 0, 7));
+        assert_eq!(firsts(&gone[2]), BTreeSet::from([1, 2]));
+        assert_eq!(firsts(&gone[3]), BTreeSet::from([3, 4, 5]));
+        assert!(all.blocks.contains_key(&Block { file: A, number: 0 }));
     }
 
     #[test]
