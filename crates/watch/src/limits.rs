@@ -279,8 +279,11 @@ mod tests {
         let needs = needs(&history).by_hours(&hours);
         assert_eq!((needs.median_pages(), needs.peak().memory_pages), (200, 300));
         let words = needs.to_string();
-        assert!(words.contains("in the median of 24 hours, 1.2 MiB in the peak, from 9:00 h to 10:00 h of the watch. That began at 9:00 UTC."), "{words}");
+        assert!(words.contains("in the median of 24 hours, 1.2 MiB in the peak, from 9:00 h to 10:00 h of the watch. The peak began at 9:00 UTC."), "{words}");
         assert!(!words.contains("short"), "{words}");
+        // Two hours, with two days between them.
+        let few = Needs { parts: Vec::new(), ..needs }.by_hours(&[hour(0, 0), hour(49, 0)]);
+        assert!(few.shortness().unwrap().starts_with("The watch was shorter than a day"));
     }
 
     #[test]

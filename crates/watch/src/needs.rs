@@ -111,7 +111,8 @@ impl Needs {
 
     /// What the watch was too short for, if it was.
     pub fn shortness(&self) -> Option<String> {
-        let watched = self.parts.last().map_or(Duration::ZERO, |part| part.part.end);
+        // Hours that were kept have gaps between them.
+        let watched = self.parts.iter().map(|part| part.part.length()).sum::<Duration>();
         let tip = "--for 24h sees a day";
         match watched {
             _ if watched < SHORT => Some(format!(
@@ -172,7 +173,7 @@ impl fmt::Display for Needs {
         let FaultCost { device, seconds } = &self.cost;
         writeln!(
             f,
-            "A fault waits {:.0} us on {device}. Slowdowns are upper bounds of what CLOCK's faults cost: \
+            "A fault on {device} takes {:.0} us. Slowdowns are upper bounds of what CLOCK's faults cost: \
              processes that fault side by side wait side by side.",
             1e6 * seconds
         )?;
@@ -202,7 +203,7 @@ impl fmt::Display for Needs {
         )?;
         if let Some(began) = self.began_unix_s {
             let minutes = (began + peak.part.start.as_secs()) / 60;
-            write!(f, " That began at {}:{:02} UTC.", minutes / 60 % 24, minutes % 60)?;
+            write!(f, " The peak began at {}:{:02} UTC.", minutes / 60 % 24, minutes % 60)?;
         }
         self.shortness().map_or(Ok(()), |short| write!(f, "\n{short}"))
     }

@@ -74,8 +74,13 @@ fn follow(
                 let new = epoch.look.came.iter().chain(&epoch.look.new_programs);
                 new.for_each(|&process| names.learn(process));
                 show.epoch(watching, &epoch, &names)?;
-                if let Some(hours) = hours {
-                    hours.epoch(watching.history(), SystemTime::now())?;
+                if let Some(Err(error)) =
+                    hours.as_mut().map(|hours| hours.epoch(watching.history(), SystemTime::now()))
+                {
+                    eprint_line!(
+                        "sweephand: note: an hour is not kept yet: {:#}; the next write has it, too",
+                        anyhow::Error::from(error)
+                    );
                 }
             }
         }
@@ -309,7 +314,7 @@ impl Rows {
         if self.elsewhere_pages > 0 {
             writeln!(
                 out,
-                "{} of what is resident is charged to other cgroups, which used it first\n",
+                "{} of what is resident is charged to other cgroups\n",
                 size(self.elsewhere_pages)
             )?;
         }
