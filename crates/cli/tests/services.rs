@@ -281,9 +281,6 @@ fn a_cgroup_has_the_pages_that_the_kernel_charges_to_it() {
     }
     let Some(cgroup) = TestCgroup::make() else { return skip(Need::Swap, "no memory cgroup") };
     let place = cgroup.0.to_str().unwrap();
-    let empty = output(sweephand().args(["watch", "--cgroup", place]));
-    assert_eq!(empty.status.code(), Some(2));
-    assert!(text(&empty.stderr).contains("there is no process in it"), "{}", text(&empty.stderr));
     let mut server = Server::start(3, |command| cgroup.holds(command));
     server.order("u 1");
     let mut watch = Watch::start(&["--cgroup", place]);
@@ -339,6 +336,57 @@ fn a_cgroup_has_the_pages_that_the_kernel_charges_to_it() {
     server.ends_right();
     drop(cgroup);
     watch.ends_with("the service ended");
+}
+
+/// A cgroup may be empty, at the start and later, and a file of it stands for it.
+#[test]
+fn a_cgroup_that_is_empty_is_watched() {
+    if !can_watch() {
+        return;
+    }
+    let Some(cgroup) = TestCgroup::make() else { return skip(Need::Swap, "no memory cgroup") };
+    let place = cgroup.0.to_str().unwrap();
+    let advice = output(sweephand().args(["advise", "--for", "1s", "--cgroup", place]));
+    assert_eq!(advice.status.code(), Some(2));
+    let said = text(&advice.stderr);
+    assert!(said.contains("there was no epoch in which a page was used"), "{said}");
+    let file = cgroup.0.join("cgroup.procs");
+    let mut watch = Watch::start(&["--cgroup", file.to_str().unwrap()]);
+    assert_eq!(watch.next_of("begin")["processes"], Value::Array(Vec::new()));
+    let server = Server::start(1, |command| cgroup.holds(command));
+    watch.next_of("came");
+    server.ends_right();
+    drop(cgroup);
+    watch.ends_with("the service ended");
+}
+
+/// Where there are descriptors for some processes only, the others are left out.
+#[test]
+fn processes_that_cannot_be_opened_are_left_out() {
+    if !can_watch() {
+        return;
+    }
+    const WORKERS: usize = 20;
+    let server = Server::start(WORKERS as u32, |_| {});
+    let watch = sweephand();
+    let mut few = command(PathBuf::from("sh"));
+    few.args(["-c", r#"ulimit -n 120; exec "$0" "$@""#]).arg(watch.get_program());
+    let pid = server.process.id().to_string();
+    let watched = output(few.args(["watch", "--json", "--for", "2s", "--overhead", "100%", "--tree", &pid]));
+    let said = text(&watched.stderr);
+    assert!(watched.status.success(), "{said}");
+    let left_out = "sweephand: note: processes that cannot be opened are left out: ";
+    assert_eq!(said.matches(left_out).count(), 1, "{said}");
+    assert!(said.trim_end().ends_with(": Too many open files (os error 24)"), "{said}");
+    let lines = text(&watched.stdout);
+    let epoch = lines.lines().find(|line| line.contains("\"event\":\"epoch\"")).unwrap();
+    if let Some(Err(error)) = keeps_to("watch-service.json", epoch, tempfile::tempdir().unwrap().path()) {
+        panic!("{error}: {epoch}");
+    }
+    let epoch: Value = serde_json::from_str(epoch).unwrap();
+    let [watched, unopened] = ["processes", "unopened"].map(|of| epoch[of].as_array().unwrap().len());
+    assert!(watched > 0 && watched + unopened == 1 + WORKERS, "{epoch}");
+    server.ends_right();
 }
 
 /// A program that uses a file round and round.

@@ -25,6 +25,8 @@ use std::{fs, io};
 
 /// Cgroups are looked for at most this many levels below a mount.
 const MOST_LEVELS: usize = 32;
+/// A message names at most this many mounts.
+const LISTED: usize = 2;
 
 /// What a user calls a service.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -68,11 +70,8 @@ pub enum GroupError {
     /// More than one has this name.
     #[error("{}: it may be any of {}", .0, .1.join(", "))]
     Ambiguous(String, Vec<String>),
-    /// No process is in it.
-    #[error("{}: there is no process in it, nor in the cgroups below it", .0.display())]
-    Empty(PathBuf),
     /// It cannot be read.
-    #[error("{}: {}", .0.display(), .1)]
+    #[error("{}", .0.display())]
     Unreadable(PathBuf, #[source] io::Error),
 }
 
@@ -113,7 +112,15 @@ impl Mounts {
     fn listed(&self) -> String {
         match self.0.first() {
             None => "/sys/fs/cgroup, where none is mounted".to_string(),
-            Some(_) => self.0.iter().map(|mount| mount.display().to_string()).collect::<Vec<_>>().join(", "),
+            Some(_) => {
+                let named = self.0.iter().take(LISTED).map(|mount| mount.display().to_string());
+                let named = named.collect::<Vec<_>>().join(", ");
+                match self.0.len().saturating_sub(LISTED) {
+                    0 => named,
+                    1 => format!("{named} and 1 other"),
+                    others => format!("{named} and {others} others"),
+                }
+            }
         }
     }
 
@@ -165,7 +172,7 @@ enum Kind {
 }
 
 impl Group {
-    /// Finds a service, which has to have a process.
+    /// Finds a service. A process has to be there, and a cgroup may be empty.
     pub fn find(named: &Named, mounts: &Mounts) -> Result<Self, GroupError> {
         let kind = match named {
             Named::Tree(first) => {
@@ -177,9 +184,8 @@ impl Group {
         };
         let mut group = Self { kind };
         match (group.members()?.is_empty(), &group.kind) {
-            (false, _) => Ok(group),
             (true, Kind::Tree { first, .. }) => Err(GroupError::NoProcess(*first)),
-            (true, Kind::Cgroup(path)) => Err(GroupError::Empty(path.clone())),
+            _ => Ok(group),
         }
     }
 
@@ -285,11 +291,16 @@ pub(crate) fn all_below(folder: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// The cgroup with a path: a directory, or below a mount.
+/// The cgroup with a path: a directory, or below a mount. A file of a cgroup stands for it.
 fn cgroup(path: &Path, mounts: &Mounts) -> Result<PathBuf, GroupError> {
     let relative = path.strip_prefix("/").unwrap_or(path);
     let below = mounts.0.iter().map(|mount| mount.join(relative));
-    let mut places = std::iter::once(path.to_path_buf()).chain(below).filter(|place| place.is_dir());
+    let folder = |place: PathBuf| match place.parent() {
+        Some(parent) if place.is_file() => parent.to_path_buf(),
+        _ => place,
+    };
+    let places = std::iter::once(path.to_path_buf()).chain(below).map(folder);
+    let mut places = places.filter(|place| place.is_dir());
     match places.clone().find(|place| place.join("cgroup.procs").exists()) {
         Some(place) => Ok(place),
         None if places.next().is_some() => Err(GroupError::NotACgroup(path.to_path_buf())),
@@ -378,7 +389,8 @@ mod tests {
         let mounts = |lines: &[&str]| Mounts::of(&lines.concat()).listed();
         let all = mounts(&[other, processors, systemd, v2, memory]);
         let places = ["memory", "unified", "systemd", "cpu"].map(|name| format!("/sys/fs/cgroup/{name}"));
-        assert_eq!(all, places.join(", "));
+        assert_eq!(all, format!("{}, {} and 2 others", places[0], places[1]));
+        assert!(mounts(&[v2, memory, systemd]).ends_with("/unified and 1 other"));
         assert_eq!(mounts(&[other]), "/sys/fs/cgroup, where none is mounted");
     }
 
@@ -395,8 +407,8 @@ mod tests {
         assert!(group("a/b").memory_cgroups().is_empty());
         let whole = tree.0.path().join("a/d");
         assert_eq!(tree.members(Named::Cgroup(whole)), Ok(vec![9]));
-        let empty = "MOUNT/empty: there is no process in it, nor in the cgroups below it";
-        assert_eq!(tree.members(cgroup_named("empty")), Err(empty.to_string()));
+        assert_eq!(tree.members(cgroup_named("empty")), Ok(vec![]));
+        assert_eq!(tree.members(cgroup_named("/a/b/cgroup.procs")), Ok(vec![5, 7]));
         let none =
             "--cgroup /nowhere: there is no such cgroup: neither this directory, nor this path below MOUNT";
         assert_eq!(tree.members(cgroup_named("/nowhere")), Err(none.to_string()));

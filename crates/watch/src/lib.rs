@@ -43,6 +43,6 @@ pub use look::{Look, Mapping, Observer, Price, Sample, Seen, UsedPage, WatchErro
 pub use message::TraceSender;
 pub use needs::{Needs, PartNeed};
 pub use pace::Pace;
-pub use service::{MemberLook, Pages, ServiceChange, ServiceEpoch, ServiceLook, ServiceWatching};
+pub use service::{MemberLook, Pages, ServiceChange, ServiceEpoch, ServiceLook, ServiceWatching, Unopened};
 pub use sweephand_process::group::Named;
 pub use watching::{Change, Epoch, Options, Watching};

@@ -27,6 +27,9 @@ const SLOWDOWN: f64 = 1.05;
 /// Memory sizes of the curve, as parts of all pages that are known.
 const SHARES: [f64; 8] = [0.125, 0.25, 0.375, 0.5, 0.625, 0.75, 0.875, 1.0];
 
+/// The answer before the first epoch is over.
+const NOTHING_YET: &str = "no epoch is over yet\n";
+
 /// An address that only this machine reaches.
 pub(crate) fn loopback(text: &str) -> Result<SocketAddr, String> {
     match text.parse::<SocketAddr>() {
@@ -170,7 +173,10 @@ fn answer(mut stream: &TcpStream, text: impl FnOnce() -> String) -> io::Result<(
     let (status, body) = match request(stream)? {
         Some(request) => match refusal(&request) {
             Some(status) => (status, format!("{status}\n")),
-            None => ("200 OK", text()),
+            None => match text() {
+                text if text.is_empty() => ("503 Service Unavailable", NOTHING_YET.to_string()),
+                text => ("200 OK", text),
+            },
         },
         None => ("431 Request Header Fields Too Large", String::new()),
     };
@@ -321,7 +327,8 @@ mod tests {
     fn the_last_epoch_is_told_in_prometheus_format() {
         let (exporter, address) = exporter();
         let request = "GET /metrics HTTP/1.1\r\nHost: localhost:9877\r\n\r\n";
-        assert!(ask(address, request).ends_with("Content-Length: 0\r\nConnection: close\r\n\r\n"));
+        let early = ask(address, request);
+        assert!(early.starts_with("HTTP/1.1 503 ") && early.ends_with(NOTHING_YET), "{early}");
         let history = History::default();
         let (length, cost) = (Duration::from_secs(2), Duration::from_millis(3));
         exporter.tell(&Snapshot {
@@ -360,8 +367,8 @@ mod tests {
             ("GET /other HTTP/1.1\r\n\r\n", "404"),
             ("POST /metrics HTTP/1.1\r\n\r\n", "405"),
             ("GET /metrics HTTP/1.1\r\nHost: example.org:9877\r\n\r\n", "403"),
-            ("GET /metrics HTTP/1.1\r\nHost: [::1]:9877\r\n\r\n", "200"),
-            ("GET /metrics?x=1 HTTP/1.0\r\nhost: 127.0.0.1\r\n\r\n", "200"),
+            ("GET /metrics HTTP/1.1\r\nHost: [::1]:9877\r\n\r\n", "503"),
+            ("GET /metrics?x=1 HTTP/1.0\r\nhost: 127.0.0.1\r\n\r\n", "503"),
             ("\r\n\r\n", "405"),
         ] {
             let _input = trying(|| request.to_owned());
@@ -378,7 +385,7 @@ mod tests {
         let (_exporter, address) = exporter();
         let silent = TcpStream::connect(address).unwrap();
         let began = Instant::now();
-        assert!(ask(address, "GET / HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 200 OK"));
+        assert!(ask(address, "GET / HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 503 "));
         assert!(began.elapsed() > PATIENCE / 2, "one request at a time");
         drop(silent);
     }

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant, SystemTime};
 use sweephand_results::{Table, grouped};
 use sweephand_watch::{
     Hours, HoursError, MemberLook, Named, Options, Pages, ServiceChange, ServiceEpoch, ServiceWatching,
-    TraceSender,
+    TraceSender, Unopened,
 };
 
 /// Processes in the summary: those with the most pages in memory.
@@ -29,6 +29,18 @@ fn tell_of_missing(watching: &ServiceWatching) {
     if let Some(reason) = watching.files_missing() {
         eprint_line!("sweephand: note: files that are read and not mapped are not seen: {reason}");
     }
+}
+
+/// Says which processes are left out. Whether there are any.
+fn tell_of_unopened(watching: &ServiceWatching) -> bool {
+    let unopened = watching.unopened();
+    let Some(Unopened { process, reason }) = unopened.first() else { return false };
+    eprint_line!(
+        "sweephand: note: processes that cannot be opened are left out: {} by now, the first is process \
+         {process}: {reason}",
+        grouped(unopened.len() as u64)
+    );
+    true
 }
 
 /// The option that names the service, as it was written.
@@ -52,6 +64,7 @@ fn follow(
 ) -> anyhow::Result<End> {
     let mut deadline = None;
     let mut names = Names::default();
+    let mut has_told = false;
     loop {
         let next = watching.next_look();
         let until = deadline.map_or(next, |deadline: Instant| deadline.min(next));
@@ -63,7 +76,9 @@ fn follow(
         if !is_signal && Instant::now() < until {
             continue;
         }
-        match watching.look(trace).context(KEEPER_LOST)?? {
+        let change = watching.look(trace).context(KEEPER_LOST)??;
+        has_told = has_told || tell_of_unopened(watching);
+        match change {
             None => {
                 deadline = duration.map(|duration| Instant::now() + duration);
                 watching.members().for_each(|process| names.learn(process));

@@ -55,6 +55,10 @@ impl ShowService for Lines {
                 "accessed_pages": member.accessed_pages,
             })
         });
+        let unopened = watching
+            .unopened()
+            .iter()
+            .map(|process| json!({ "pid": process.process, "reason": process.reason.to_string() }));
         let mut used = by_kind(look.used);
         used["cached"] = look.used.cached.into();
         print(&json!({
@@ -81,6 +85,7 @@ impl ShowService for Lines {
             "largest_epoch_pages": history.largest_epoch_pages(),
             "faults": faults(history),
             "processes": members.collect::<Vec<_>>(),
+            "unopened": unopened.collect::<Vec<_>>(),
         }))
     }
 }

@@ -20,6 +20,6 @@ pub enum WatchError {
     #[error(transparent)]
     Group(#[from] GroupError),
     /// The system refuses something.
-    #[error("{0}: {1}")]
+    #[error("{0}")]
     System(String, #[source] io::Error),
 }

@@ -56,4 +56,4 @@ mod watching;
 
 pub use frames::Pages;
 pub use member::MemberLook;
-pub use watching::{ServiceChange, ServiceEpoch, ServiceLook, ServiceWatching};
+pub use watching::{ServiceChange, ServiceEpoch, ServiceLook, ServiceWatching, Unopened};

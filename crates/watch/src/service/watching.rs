@@ -6,6 +6,7 @@ use super::member::{Became, Member, MemberLook};
 use super::page_flags::PageFlags;
 use crate::look::{Price, WatchError};
 use crate::{History, Options, ServiceState, TraceSender};
+use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::time::{ClockId, clock_gettime};
 use std::collections::btree_map::Entry;
@@ -35,6 +36,8 @@ pub struct ServiceWatching {
     bits: TableBits,
     page_flags: PageFlags,
     members: BTreeMap<u32, Member>,
+    /// Those that the last look could not open.
+    unopened: Vec<Unopened>,
     frames: Frames,
     /// Why there is nothing of them, if it is not the files.
     files: Result<Files, String>,
@@ -49,6 +52,15 @@ pub struct ServiceWatching {
     /// When the last look was, and the same from the start of the machine. `None`: no bits have
     /// been cleared yet.
     looked: Option<(Instant, Duration)>,
+}
+
+/// A process of the service that is left out, because it cannot be opened.
+#[derive(Debug)]
+pub struct Unopened {
+    /// The process.
+    pub process: u32,
+    /// Why not.
+    pub reason: io::Error,
 }
 
 /// What has changed since the look before.
@@ -132,6 +144,7 @@ impl ServiceWatching {
             bits,
             page_flags,
             members: BTreeMap::new(),
+            unopened: Vec::new(),
             frames: Frames::default(),
             files,
             options,
@@ -170,6 +183,11 @@ impl ServiceWatching {
     /// The processes, as the last look has found them; before the first one, none.
     pub fn members(&self) -> impl Iterator<Item = u32> {
         self.members.keys().copied()
+    }
+
+    /// The processes that the last look has left out, because they could not be opened.
+    pub fn unopened(&self) -> &[Unopened] {
+        &self.unopened
     }
 
     /// The directory of its cgroup, if it is one.
@@ -251,10 +269,6 @@ impl ServiceWatching {
         &mut self,
         before: Option<Duration>,
     ) -> Result<(ServiceLook, Found, FileLook), WatchError> {
-        let failed = |process: &u32| {
-            let what = format!("process {process}");
-            move |error| WatchError::System(what, error)
-        };
         let now = since_boot();
         let reading =
             self.files.as_ref().map_or(Ok(BTreeSet::new()), Files::members).map_err(files_failed)?;
@@ -263,23 +277,10 @@ impl ServiceWatching {
             files.set_members(&reading, &there.iter().copied().collect()).map_err(files_failed)?;
         }
         let mut look = ServiceLook::default();
-        for &process in &there {
-            if let Some(member) = self.members.get_mut(&process) {
-                match member.refresh().map_err(failed(&process))? {
-                    Became::Itself => {}
-                    Became::NewProgram => look.new_programs.push(process),
-                    // Its number may have been given to another process.
-                    Became::Ended => self.forget(process, &mut look),
-                }
-            }
-            if let Entry::Vacant(new) = self.members.entry(process) {
-                let has_started = |before| started(process).is_some_and(|started| started + STEP >= before);
-                let is_of_epoch = before.is_some_and(has_started);
-                if let Some(member) = Member::open(process, is_of_epoch).map_err(failed(&process))? {
-                    new.insert(member);
-                    look.came.push(process);
-                }
-            }
+        self.open_members(&there, before, &mut look);
+        if before.is_none() && self.members.is_empty() && !self.unopened.is_empty() {
+            let Unopened { process, reason } = self.unopened.swap_remove(0);
+            return Err(WatchError::System(format!("process {process}"), reason));
         }
         let gone: Vec<u32> = self.members().filter(|process| there.binary_search(process).is_err()).collect();
         gone.into_iter().for_each(|process| self.forget(process, &mut look));
@@ -316,6 +317,40 @@ impl ServiceWatching {
         Ok((look, found, file_look))
     }
 
+    /// Opens the processes that have come. One that cannot be opened is left out.
+    fn open_members(&mut self, there: &[u32], before: Option<Duration>, look: &mut ServiceLook) {
+        let has_started = |process, before| started(process).is_some_and(|started| started + STEP >= before);
+        let most = most_members();
+        self.unopened.clear();
+        for &process in there {
+            if let Some(member) = self.members.get_mut(&process) {
+                match member.refresh() {
+                    Ok(Became::Itself) => {}
+                    Ok(Became::NewProgram) => look.new_programs.push(process),
+                    // Its number may have been given to another process.
+                    Ok(Became::Ended) => self.forget(process, look),
+                    Err(reason) => {
+                        self.forget(process, look);
+                        self.unopened.push(Unopened { process, reason });
+                        continue;
+                    }
+                }
+            }
+            let has_room = self.members.len() < most;
+            let Entry::Vacant(new) = self.members.entry(process) else { continue };
+            let is_of_epoch = before.is_some_and(|before| has_started(process, before));
+            let opened = if has_room { Member::open(process, is_of_epoch) } else { Err(Errno::MFILE.into()) };
+            match opened {
+                Ok(Some(member)) => {
+                    new.insert(member);
+                    look.came.push(process);
+                }
+                Ok(None) => {}
+                Err(reason) => self.unopened.push(Unopened { process, reason }),
+            }
+        }
+    }
+
     fn forget(&mut self, process: u32, look: &mut ServiceLook) {
         self.members.remove(&process);
         look.went.push(process);
@@ -332,7 +367,17 @@ fn since_boot() -> Duration {
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
-/// Each process takes three descriptors, and there may be hundreds.
+/// Descriptors that a process of the service takes.
+const MEMBER_DESCRIPTORS: u64 = 3;
+
+/// How many processes can be opened, so that descriptors are left for everything else.
+fn most_members() -> usize {
+    const OTHERS: u64 = 96;
+    let descriptors = getrlimit(Resource::Nofile).current;
+    descriptors.map_or(usize::MAX, |all| (all.saturating_sub(OTHERS) / MEMBER_DESCRIPTORS).max(1) as usize)
+}
+
+/// There may be hundreds of processes.
 fn allow_all_descriptors() {
     let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
     let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
