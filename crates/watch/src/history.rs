@@ -148,8 +148,8 @@ impl History {
         self.uses.as_ref()
     }
 
-    /// No more than this many pages were in memory at a time until now, those included that were not
-    /// used. A program that takes and gives back memory may use more pages in an epoch than are
+    /// No more than this many pages were in memory at a time until now, those included that were
+    /// not used. A program that takes and gives back memory may use more pages in an epoch than are
     /// ever there, and with memory for all that are there, LRU never faults.
     ///
     /// Pages of services' files are known by the same number after they were evicted, so all of

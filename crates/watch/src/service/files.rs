@@ -28,8 +28,8 @@ pub(super) struct FileLook {
     pub(super) used: Vec<UsedPage>,
     /// Pages that have ended in this epoch, before or after they were used in it.
     pub(super) ended: Vec<Range<u64>>,
-    /// Those of them that cannot have been used afterwards, and pages whose numbers will be given to
-    /// others.
+    /// Those of them that cannot have been used afterwards, and pages whose numbers are given to
+    /// others next.
     pub(super) gone: Vec<Range<u64>>,
     /// Uses of blocks for which the kernel had no room.
     pub(super) lost_blocks: u64,
@@ -257,7 +257,8 @@ mod tests {
         let mut all = Numbers::default();
         all.take(&taken(&[(A, 0, 1, 0), (A, 1, 1, 0), (B, 0, 1, 0)], &[]));
         let look = all.take(&taken(&[(A, 0, 1, 0)], &[(A, 70, 0)]));
-        assert_eq!((&look.ended[..], look.gone.len()), (&[FIRST + 70..FIRST + 128][..], 0));
+        let ended = FIRST + 70..FIRST + 128;
+        assert_eq!((look.ended.as_slice(), look.gone.len()), (std::slice::from_ref(&ended), 0));
         let look = all.take(&taken(&[(A, 2, 1, 0)], &[(A, 0, 1)]));
         let whole: Vec<Range<u64>> = [0, 64, 192].map(|first| FIRST + first..FIRST + first + 64).into();
         assert_eq!((&look.ended, &look.gone), (&whole, &whole));
