@@ -50,7 +50,8 @@ const DECISIONS_A_MEMORY: usize = 32;
 /// What counts have left of their weight after that time: a fifth after a memory of evictions, as
 /// in section 4.1 of the paper.
 const DECAY: f64 = 0.951;
-/// What they have left when the size changes, because pages are seen then that were not seen before.
+/// What they have left when the size changes, because pages are seen then that were not seen
+/// before.
 const DECAY_OF_CHANGE: f64 = 0.125;
 /// Evictions before the first step up, in decisions.
 const FIRST_DECISIONS: u32 = 8;
