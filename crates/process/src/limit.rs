@@ -9,7 +9,7 @@
 //! The limit belongs to somebody else: systemd, a container engine, an operator. So each change
 //! first looks whether the limit is still the one that was set here last. If it is not, it stays as
 //! it is from then on. A process of its own puts the limit back if this one is killed
-//! ([`Tidy`](crate::limit_tidy::Tidy)).
+//! (`limit_tidy`).
 //!
 //! In version 1 the kernel kills a process when the limit leaves no memory. While the limit is
 //! lowered, it has processes wait instead (`memory.oom_control`), until the limit is raised again.
