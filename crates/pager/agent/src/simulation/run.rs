@@ -519,10 +519,14 @@ mod tests {
         // What is not exercised shows nothing.
         assert!(count < 100 || [faults, evictions, rescues].iter().all(|&of| of > count), "{counts:?}");
         assert!(
-            count < 100 || [hits, turned_out, refused, lowered, changes].iter().all(|&of| of > count / 4),
+            count < 100 || [hits, turned_out, refused, lowered].iter().all(|&of| of > count / 4),
             "{counts:?}"
         );
-        assert!(count < 100 || [hardware, tracked, software].iter().all(|&of| of > count / 16), "{counts:?}");
+        // Few programs have these: one has a source of bits, and the pool changes in some, often.
+        assert!(
+            count < 100 || [hardware, tracked, software, changes].iter().all(|&of| of > count / 16),
+            "{counts:?}"
+        );
     }
 
     const SEEDS_IN_CI: u64 = 3000;
