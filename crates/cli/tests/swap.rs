@@ -254,9 +254,9 @@ fn compressed_memory_is_a_zram_device_that_goes_with_the_run() {
             assert!(count(&counts, name) > 0, "{name}: {counts}");
         }
         assert_eq!(count(&counts, "pool_limit_bytes"), 4 << 20, "{counts}");
-        // It may hold twice that, of which a quarter does not become smaller.
+        // It may hold twice that. Pages of other runs go to it, too, and may not become smaller.
         let peak_bytes = count(&counts, "peak_pool_bytes");
-        assert!(peak_bytes > 3 << 20 && peak_bytes < 8 << 20, "{counts}");
+        assert!(peak_bytes > 3 << 20 && peak_bytes < 9 << 20, "{counts}");
         expect_limit_kept(&counts);
         assert_eq!(zram_devices(), before);
     }
