@@ -6,6 +6,7 @@
 
 mod live;
 mod schema;
+mod watching;
 
 use live::*;
 use schema::keeps_to;
@@ -19,6 +20,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 use sweephand_checks::{Need, skip, trying};
 use sweephand_trace::Trace;
+use watching::Watch;
 
 /// Pages that the server has from before the fork, and as many of shared memory.
 const PAGES: u64 = 10_000;
@@ -64,65 +66,17 @@ impl Server {
     }
 }
 
-/// `sweephand watch --json` of a service.
-struct Watch {
-    process: Running,
-    lines: Lines<BufReader<ChildStdout>>,
-    /// A line of each kind of event, to be held to the schema at the end.
-    to_check: BTreeMap<String, String>,
-}
-
-impl Watch {
-    fn start(arguments: &[&str]) -> Self {
-        let mut watch = sweephand();
-        watch.args(["watch", "--json", "--every", "400ms", "--overhead", "100%"]).args(arguments);
-        let mut process = spawn(watch.stdout(Stdio::piped()).stderr(Stdio::null()).stdin(Stdio::null()));
-        let lines = BufReader::new(process.stdout.take().unwrap()).lines();
-        Self { process, lines, to_check: BTreeMap::new() }
-    }
-
-    /// The next line about some kind of event.
-    fn next_of(&mut self, event: &str) -> Value {
-        loop {
-            let line = self.lines.next().unwrap_or_else(|| panic!("no {event}")).unwrap();
-            let value: Value = serde_json::from_str(&line).unwrap();
-            let is_it = value["event"] == event;
-            self.to_check.entry(value["event"].as_str().unwrap().to_string()).or_insert(line);
-            if is_it {
-                return value;
-            }
-        }
-    }
-
-    /// The last line, and its words. All kinds of lines keep to the schema.
-    fn ends_with(mut self, words: &str) {
-        assert_eq!(self.next_of("end")["words"], words);
-        assert!(self.process.wait().unwrap().success());
-        for line in self.to_check.values() {
-            let checked = keeps_to("watch-service.json", line, tempfile::tempdir().unwrap().path());
-            if let Some(Err(error)) = checked {
-                panic!("{error}: {line}");
-            }
-        }
-    }
+fn watch(arguments: &[&str]) -> Watch {
+    Watch::start("watch-service.json", &[arguments, &["--every", "400ms"]].concat())
 }
 
 fn number(line: &Value, path: &str) -> u64 {
     line.pointer(path).and_then(Value::as_u64).unwrap_or_else(|| panic!("{path}: {line}"))
 }
 
-/// Whether services can be watched here. If not, the command says in a line what is missing.
+/// Whether services can be watched here.
 fn can_watch() -> bool {
-    let own = std::process::id().to_string();
-    let output = output(sweephand().args(["watch", "--for", "100ms", "--tree", &own]));
-    if output.status.success() {
-        return true;
-    }
-    let said = text(&output.stderr);
-    assert_eq!((output.status.code(), said.lines().count()), (Some(2), 1), "{said}");
-    assert!(said.contains("root is missing") || said.contains("BPF is missing"), "{said}");
-    skip(if said.contains("BPF") { Need::Bpf } else { Need::Root }, said);
-    false
+    watching::can_watch(&["--tree", &std::process::id().to_string()])
 }
 
 /// What an order has used, which is carried out within an epoch or in two. On a busy machine, some
@@ -155,7 +109,7 @@ fn pages_of_a_server_that_forks_beforehand_count_once() {
     const WORKERS: u64 = 6;
     let mut server = Server::start(WORKERS as u32, |_| {});
     let pid = server.process.id().to_string();
-    let mut watch = Watch::start(&["--tree", &pid]);
+    let mut watch = watch(&["--tree", &pid]);
     assert_eq!(watch.next_of("begin")["processes"].as_array().unwrap().len() as u64, 1 + WORKERS);
     let slack = (1 + WORKERS) * OWN_PAGES;
     for step in [1, 7] {
@@ -191,7 +145,7 @@ fn processes_come_and_go_in_a_tree() {
     let path = workshop().join("tree.swt");
     let _ = fs::remove_file(&path);
     let pid = server.process.id().to_string();
-    let mut watch = Watch::start(&["--tree", &pid, "-o", path.to_str().unwrap()]);
+    let mut watch = watch(&["--tree", &pid, "-o", path.to_str().unwrap()]);
     watch.next_of("epoch");
     watch.next_of("epoch");
     // The new worker uses all pages at once.
@@ -294,7 +248,7 @@ fn a_cgroup_has_the_pages_that_the_kernel_charges_to_it() {
     let place = cgroup.0.to_str().unwrap();
     let mut server = Server::start(3, |command| cgroup.holds(command));
     server.order("u 1");
-    let mut watch = Watch::start(&["--cgroup", place]);
+    let mut watch = watch(&["--cgroup", place]);
     let agrees = |watch: &mut Watch| {
         // The kernel gathers its counts every two seconds.
         let epoch = (0..8).map(|_| watch.next_of("epoch")).last().unwrap();
@@ -362,7 +316,7 @@ fn a_cgroup_that_is_empty_is_watched() {
     let said = text(&advice.stderr);
     assert!(said.contains("there was no epoch in which a page was used"), "{said}");
     let file = cgroup.0.join("cgroup.procs");
-    let mut watch = Watch::start(&["--cgroup", file.to_str().unwrap()]);
+    let mut watch = watch(&["--cgroup", file.to_str().unwrap()]);
     assert_eq!(watch.next_of("begin")["processes"], Value::Array(Vec::new()));
     let server = Server::start(1, |command| cgroup.holds(command));
     watch.next_of("came");
@@ -472,7 +426,7 @@ fn a_file_that_is_read_and_mapped_counts_once() {
     let path = workshop().join("files.swt");
     let _ = fs::remove_file(&path);
     let arguments = ["--cgroup", cgroup.0.to_str().unwrap(), "-o", path.to_str().unwrap()];
-    let mut watch = Watch::start(&arguments);
+    let mut watch = watch(&arguments);
     assert!(watch.next_of("begin")["files_missing"].is_null());
     let epoch = (0..3).map(|_| watch.next_of("epoch")).last().unwrap();
     assert_is_the_file(used_files(&epoch), &epoch);
@@ -513,7 +467,7 @@ fn a_file_that_is_written_counts() {
     fs::write(&file.0, vec![1; 4096 * FILE_PAGES as usize]).unwrap();
     let writer = Filing::start(&file.0, FILE_PAGES, "w", |_| {});
     let pid = writer.process.id().to_string();
-    let mut watch = Watch::start(&["--tree", &pid]);
+    let mut watch = watch(&["--tree", &pid]);
     let epoch = (0..3).map(|_| watch.next_of("epoch")).last().unwrap();
     let written = number(&epoch, "/used/cached");
     assert!((FILE_PAGES / 2..FILE_PAGES / 2 * 102 / 100).contains(&written), "{epoch}");
@@ -596,8 +550,12 @@ impl Served {
 
     /// A trial that has lowered the limit by now.
     fn lowered(&self) -> Running {
-        let trial = spawn(&mut self.trial(&["--for", "60s", "--every", "100ms"]));
-        self.cgroup.wait_until_limit(false, SERVED_LIMIT);
+        let mut trial = spawn(&mut self.trial(&["--for", "60s", "--every", "100ms"]));
+        while self.cgroup.limit() == SERVED_LIMIT {
+            let has_ended = trial.try_wait().unwrap().is_some();
+            assert!(!has_ended, "{}", text(&wait(trial).stderr));
+            std::thread::sleep(Duration::from_millis(2));
+        }
         trial
     }
 

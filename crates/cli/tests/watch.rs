@@ -6,11 +6,12 @@
 
 mod live;
 mod schema;
+mod watching;
 
 use live::*;
 use schema::keeps_to;
 use serde_json::Value;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::{BufRead, BufReader, Lines, Read, Write};
 use std::net::TcpStream;
@@ -20,6 +21,7 @@ use std::process::{ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Duration;
 use sweephand_checks::{Need, skip, trying};
 use sweephand_trace::{Chunk, Trace};
+use watching::Watch;
 
 /// A user who is nobody else here.
 const NOBODY: u32 = 65534;
@@ -76,66 +78,13 @@ impl Subject {
     }
 }
 
-/// `sweephand watch` of a process, with its lines of JSON.
-struct Watch {
-    process: Running,
-    lines: Lines<BufReader<ChildStdout>>,
-    /// A line of each kind of event, to be held to the schema at the end: that takes long.
-    to_check: BTreeMap<String, String>,
+fn watch(arguments: &[&str], process: u32) -> Watch {
+    Watch::start("watch.json", &[arguments, &[&process.to_string()]].concat())
 }
 
-impl Watch {
-    fn start(arguments: &[&str], process: u32) -> Self {
-        let mut watch = sweephand();
-        watch.args(["watch", "--json"]).args(arguments).arg(process.to_string());
-        if !arguments.contains(&"--overhead") {
-            watch.args(["--overhead", "100%"]);
-        }
-        let mut process = spawn(watch.stdout(Stdio::piped()).stderr(Stdio::null()).stdin(Stdio::null()));
-        let lines = BufReader::new(process.stdout.take().unwrap()).lines();
-        Self { process, lines, to_check: BTreeMap::new() }
-    }
-
-    /// The next line.
-    fn next(&mut self) -> Option<Value> {
-        let line = self.lines.next()?.unwrap();
-        let value: Value = serde_json::from_str(&line).unwrap();
-        let event = value["event"].as_str().unwrap().to_string();
-        let is_end = event == "end";
-        self.to_check.entry(event).or_insert(line);
-        if is_end {
-            for line in self.to_check.values() {
-                let checked = keeps_to("watch.json", line, tempfile::tempdir().unwrap().path());
-                if let Some(Err(error)) = checked {
-                    panic!("{error}: {line}");
-                }
-            }
-        }
-        Some(value)
-    }
-
-    /// The next line about some kind of event.
-    fn next_of(&mut self, event: &str) -> Value {
-        loop {
-            let line = self.next().unwrap_or_else(|| panic!("no {event}"));
-            if line["event"] == event {
-                return line;
-            }
-        }
-    }
-}
-
-/// Whether processes can be watched here. If not, the command says in a line what is missing.
+/// Whether processes can be watched here.
 fn can_watch() -> bool {
-    let output = output(sweephand().args(["watch", "--for", "100ms", &std::process::id().to_string()]));
-    if output.status.success() {
-        return true;
-    }
-    let said = text(&output.stderr);
-    assert_eq!((output.status.code(), said.lines().count()), (Some(2), 1), "{said}");
-    assert!(said.contains("root is missing") || said.contains("BPF is missing"), "{said}");
-    skip(if said.contains("BPF") { Need::Bpf } else { Need::Root }, said);
-    false
+    watching::can_watch(&[&std::process::id().to_string()])
 }
 
 fn place(name: &str) -> PathBuf {
@@ -178,7 +127,7 @@ fn an_epoch_has_the_pages_that_were_used_in_it() {
         let mut subject = Subject::start(options, &[]);
         let path = place(&format!("exact{}.swt", options.len()));
         let path_text = path.to_str().unwrap();
-        let mut watch = Watch::start(&["--every", "400ms", "-o", path_text], subject.process.id());
+        let mut watch = watch(&["--every", "400ms", "-o", path_text], subject.process.id());
         let range = subject.first_page..subject.first_page + PAGES;
         watch.next_of("begin");
         let mut used = Vec::new();
@@ -235,7 +184,7 @@ fn exec_is_followed_and_fork_is_reported() {
     let program = program("epochs");
     let mut subject = Subject::start(&[], &[program.to_str().unwrap(), "3000"]);
     let path = place("exec.swt");
-    let mut watch = Watch::start(&["--every", "200ms", "-o", path.to_str().unwrap()], subject.process.id());
+    let mut watch = watch(&["--every", "200ms", "-o", path.to_str().unwrap()], subject.process.id());
     watch.next_of("epoch");
     let forked = subject.order("f");
     let child: u64 = forked.strip_prefix("forked ").unwrap().parse().unwrap();
@@ -264,8 +213,7 @@ fn a_killed_watcher_leaves_the_program_and_a_readable_trace() {
         let _input = trying(|| format!("round {round}"));
         let mut subject = Subject::start(&[], &[]);
         let path = place("killed.swt");
-        let mut watch =
-            Watch::start(&["--every", "100ms", "-o", path.to_str().unwrap()], subject.process.id());
+        let mut watch = watch(&["--every", "100ms", "-o", path.to_str().unwrap()], subject.process.id());
         // Before the first epoch there is a look that only clears bits.
         watch.next_of("epoch");
         for step in 1..3 {
@@ -396,7 +344,7 @@ fn processes_in_namespaces_and_with_very_many_mappings_are_watched() {
     let inside = descendants(subject.process.id());
     assert_eq!(inside.len(), 1, "{inside:?}");
     assert_eq!(subject.order("m"), "mapped");
-    let mut watch = Watch::start(&["--every", "300ms"], inside[0]);
+    let mut watch = watch(&["--every", "300ms"], inside[0]);
     watch.next_of("epoch");
     let used = subject.use_every(2).len() as u64;
     // The end of an epoch may come between the uses.
@@ -422,7 +370,7 @@ fn a_sample_of_the_pages_holds_the_budget() {
     let path = place("sampled.swt");
     let budget = ["--every", "300ms", "--overhead", "1%"];
     let options = [&budget[..], &["-o", path.to_str().unwrap()]].concat();
-    let mut watch = Watch::start(&options, subject.process.id());
+    let mut watch = watch(&options, subject.process.id());
     // All pages would cost some 10 ms, and 3 ms are allowed.
     watch.next_of("epoch");
     let mut sampled = 0;
