@@ -116,6 +116,20 @@ class Cgroup:
         """Bytes that are charged to it."""
         return int((self.path / ("memory.usage_in_bytes" if self.is_first_version else "memory.current")).read_text())
 
+    def paging(self):
+        """Counts so far: faults that waited, pages that came back, and the microseconds for which
+        some process of the machine has waited for memory."""
+        lines = (self.path / "memory.stat").read_text().splitlines()
+        counts = {name: int(value) for name, value in map(str.split, lines)}
+        # In version 1, a name with `total_` includes the cgroups below.
+        count = lambda name: counts.get(f"total_{name}", counts.get(name, 0))
+        stalled = pathlib.Path("/proc/pressure/memory").read_text().split()
+        return {
+            "faults": count("pgmajfault"),
+            "refaults": count("workingset_refault_anon") + count("workingset_refault_file"),
+            "stalled": int(next(word for word in stalled if word.startswith("total=")).removeprefix("total=")) / 1e6,
+        }
+
     def stat(self):
         """What memory.stat counts, in MiB, by the names of version 2."""
         lines = (self.path / "memory.stat").read_text().splitlines()

@@ -46,6 +46,9 @@ FIELDS = [
         "per_cpu",
         "per_cpu_ratio",
         "wrong",
+        "faults",
+        "refaults",
+        "stalled",
         "seconds",
         "watched",
         "by",
@@ -71,7 +74,7 @@ class Measuring:
     def __init__(self, args, service, cgroup, writer):
         self.args, self.service, self.cgroup, self.writer = args, service, cgroup, writer
         self.native, self.peak, self.percentile_95 = 0, 0, 0
-        self.per_cpu, self.taken = 0, 0
+        self.per_cpu, self.taken, self.paging = 0, 0, {}
 
     def keep(self, step, **row):
         row = {"service": self.service.name, "unit": self.service.unit, "step": step} | row
@@ -90,11 +93,13 @@ class Measuring:
 
     def rate(self, seconds=None):
         """The rate and the wrong answers. `per_cpu` becomes what it does in a second of its own
-        processor time."""
+        processor time, and `paging` what it pages in a second."""
         wrong, cpu, started = self.service.wrong, self.cgroup.processor_seconds(), time.monotonic()
+        paging = self.cgroup.paging()
         rate = self.service.rate(seconds or self.args.seconds)
-        cpu = self.cgroup.processor_seconds() - cpu
-        self.per_cpu = rate * (time.monotonic() - started) / cpu if cpu > 0 else 0
+        cpu, taken = self.cgroup.processor_seconds() - cpu, time.monotonic() - started
+        self.per_cpu = rate * taken / cpu if cpu > 0 else 0
+        self.paging = {name: (count - paging[name]) / taken for name, count in self.cgroup.paging().items()}
         return rate, self.service.wrong - wrong
 
     def rate_in(self, limit):
@@ -155,7 +160,7 @@ class Measuring:
         """Keeps a row with the rate with a limit. Returns it as a part of the mean of the rates
         without one before and after it, and the one after it."""
         rate, wrong, said = self.rate_in(limit)
-        per_cpu, taken = self.per_cpu, self.taken
+        per_cpu, taken, paging = self.per_cpu, self.taken, self.paging
         after, _, failed = self.rate_in(None)
         if failed:
             raise services.Failed(failed)
@@ -170,6 +175,7 @@ class Measuring:
             wrong=wrong,
             seconds=taken,
             said=said,
+            **({} if said else paging),
         )
         return rate / beside, after
 
