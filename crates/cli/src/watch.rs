@@ -16,7 +16,6 @@ use crate::{Home, progress, report};
 use anyhow::{Context, bail};
 use end::{End, tell_of_trace};
 use listen::{Exporter, Told};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
 use show::{Show, seconds};
 use std::ffi::OsString;
@@ -28,7 +27,7 @@ use std::path::PathBuf;
 use std::process::{Child, ChildStdin, Command, ExitCode};
 use std::time::{Duration, Instant};
 use sweephand_output::named_by;
-use sweephand_program::{Signals, exit_code};
+use sweephand_program::{Signals, exit_code, wait_for};
 use sweephand_results::grouped;
 use sweephand_time::{Device, measured_swap};
 use sweephand_watch::{Change, Epoch, FaultCost, Hours, Named, Options, TraceSender, Watching};
@@ -151,10 +150,7 @@ fn follow(
         // The rest of the time is an epoch, too.
         let until = deadline.map_or(next, |deadline| deadline.min(next));
         let left = until.saturating_duration_since(Instant::now());
-        let timeout = Timespec { tv_sec: left.as_secs() as i64, tv_nsec: left.subsec_nanos().into() };
-        let mut both = [PollFd::new(signals, PollFlags::IN), PollFd::new(&process, PollFlags::IN)];
-        let _ = poll(&mut both, Some(&timeout));
-        let [is_signal, is_ended] = both.map(|descriptor| !descriptor.revents().is_empty());
+        let [is_signal, is_ended] = wait_for([signals, &process], left);
         if is_ended {
             return Ok(End::Program);
         }
@@ -228,7 +224,7 @@ fn start(command: &[OsString]) -> anyhow::Result<Child> {
     started.spawn().with_context(|| format!("{}: cannot be started", program.display()))
 }
 
-pub(crate) use service::observe_service;
+pub(crate) use service::{begin_service, observe_service};
 
 pub(crate) fn run(args: Args, home: &Home) -> anyhow::Result<ExitCode> {
     // Before the program starts: a signal that comes then is for both.

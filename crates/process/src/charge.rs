@@ -11,6 +11,16 @@ pub(crate) fn limit(text: &str) -> Option<u64> {
     text.parse().ok().filter(|&bytes| bytes < NO_LIMIT)
 }
 
+/// The bytes of cached files in a `memory.stat`, with the cgroups below it, and without shared
+/// memory. `None`: there is no such count.
+pub(crate) fn file_bytes(stat: &str) -> Option<u64> {
+    // In version 1, names without `total_` are of the cgroup alone.
+    let [cached, shared] = [["total_cache", "total_shmem"], ["file", "shmem"]]
+        .into_iter()
+        .find_map(|names| Some([field(stat, names[0])?, field(stat, names[1])?]))?;
+    Some(cached.saturating_sub(shared))
+}
+
 /// What a cgroup is charged for, with those below it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Charge {

@@ -13,7 +13,7 @@
 //! order, and the first that has what is looked for counts: that with the memory controller, that
 //! of version 2, that of systemd, the others. Cgroups of version 1 and 2 list processes alike.
 
-use crate::cgroup::field;
+use crate::charge::file_bytes;
 use crate::container_names::{LEAST_ID_DIGITS, meant_by};
 use crate::family::{children, started};
 use std::collections::btree_map::Entry;
@@ -239,12 +239,7 @@ impl Group {
     /// Cached files that are charged to the cgroup and to those below it, without shared memory.
     /// `None`: it is no cgroup, or not one with the memory controller.
     pub fn cached_bytes(&self) -> Option<u64> {
-        let stat = fs::read_to_string(self.cgroup()?.join("memory.stat")).ok()?;
-        // In version 1, names without `total_` are of the cgroup alone.
-        let [cached, shared] = [["total_cache", "total_shmem"], ["file", "shmem"]]
-            .into_iter()
-            .find_map(|names| Some([field(&stat, names[0])?, field(&stat, names[1])?]))?;
-        Some(cached.saturating_sub(shared))
+        file_bytes(&fs::read_to_string(self.cgroup()?.join("memory.stat")).ok()?)
     }
 
     /// The most bytes that the cgroup was charged for at a time. `None`: it is none, or the kernel

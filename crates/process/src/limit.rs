@@ -15,7 +15,7 @@
 //! lowered, it has processes wait instead (`memory.oom_control`), until the limit is raised again.
 
 use crate::cgroup::field;
-use crate::charge::{Charge, limit};
+use crate::charge::{Charge, file_bytes, limit};
 use crate::group::all_below;
 use crate::limit_tidy::Tidy;
 use rustix::fs::{FlockOperation, Mode, OFlags, flock, open};
@@ -260,16 +260,15 @@ impl ServiceLimit {
     pub fn makeup(&self) -> Result<Makeup, LimitError> {
         let text = self.read("memory.stat").ok_or_else(|| self.gone())?;
         let charge = Charge::of(&self.path).ok_or_else(|| self.gone())?;
-        let (anonymous, cached) = match self.version {
-            Version::V1 => ("rss", "cache"),
-            Version::V2 => ("anon", "file"),
+        let anonymous = match self.version {
+            Version::V1 => "rss",
+            Version::V2 => "anon",
         };
         let count = |name: &str| self.stat(&text, name).unwrap_or_default();
-        let shared = count("shmem");
         Ok(Makeup {
             usage_bytes: charge.all_bytes,
-            swappable_bytes: count(anonymous) + shared,
-            file_bytes: count(cached).saturating_sub(shared),
+            swappable_bytes: count(anonymous) + count("shmem"),
+            file_bytes: file_bytes(&text).unwrap_or_default(),
             kernel_bytes: charge.kernel_bytes,
             unevictable_bytes: count("unevictable"),
         })

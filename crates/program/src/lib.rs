@@ -25,7 +25,7 @@ mod signals;
 
 pub use executable::{Executable, is_setuid};
 pub use locate::{LocateError, locate};
-pub use signals::{Received, Signals, exit_code};
+pub use signals::{Received, Signals, exit_code, wait_for};
 
 /// The examples of README.md, which `cargo test --doc` compiles and runs.
 #[cfg(doctest)]

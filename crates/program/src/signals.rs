@@ -1,5 +1,6 @@
 //! Signals that are meant for a program that this process runs, and the program's status.
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGTSTP};
@@ -11,6 +12,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, ExitCode, ExitStatus};
 use std::thread;
+use std::time::Duration;
 
 /// The signals that ask for an end, from now on handled here.
 ///
@@ -87,6 +89,16 @@ impl Signals {
     }
 }
 
+/// Waits until one of some descriptors can be read, for this long at most. Returns which can: a
+/// process ([`pidfd_open`]) that has ended, or a pipe ([`Signals::into_pipe`]) that a signal has
+/// come to. It may return sooner.
+pub fn wait_for<const N: usize>(descriptors: [&OwnedFd; N], time: Duration) -> [bool; N] {
+    let timeout = Timespec { tv_sec: time.as_secs() as i64, tv_nsec: time.subsec_nanos().into() };
+    let mut polled = descriptors.map(|descriptor| PollFd::new(descriptor, PollFlags::IN));
+    let _ = poll(&mut polled, Some(&timeout));
+    polled.map(|descriptor| !descriptor.revents().is_empty())
+}
+
 /// The signals that this process ignores: bit n - 1 for signal n.
 fn ignored_signals() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
@@ -103,6 +115,14 @@ pub fn exit_code(status: ExitStatus) -> ExitCode {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_wait_ends_when_there_is_something_to_read() {
+        let [(quiet, _quiet), (read, write)] = [(); 2].map(|()| pipe_with(PipeFlags::CLOEXEC).unwrap());
+        assert_eq!(wait_for([&quiet, &read], Duration::ZERO), [false, false]);
+        File::from(write).write_all(&[0]).unwrap();
+        assert_eq!(wait_for([&quiet, &read], Duration::from_secs(600)), [false, true]);
+    }
 
     #[test]
     fn a_status_is_as_a_shell_says_it() {

@@ -44,12 +44,12 @@ pub(crate) struct Costs {
 }
 
 impl Paging {
-    /// Seconds that a thread waits for a page that is on the device, where nobody else waits for
-    /// it: the read, beside writes if that was measured, and the work on this page and on the one
-    /// that it evicts. Nothing is read ahead. A device that compresses pages does so meanwhile.
+    /// Seconds that a thread waits for a page that is on the device, which does nothing else: the
+    /// read, and the work on this page and on the one that it evicts. Nothing is read ahead. A
+    /// device that compresses pages does so meanwhile.
     pub fn fault_seconds(self, device: &Device) -> f64 {
         let Costs { fault_ns, page_in_ns, evict_ns, .. } = self.costs();
-        let read_us = device.read_beside_writes_us.unwrap_or(device.read.latency_us);
+        let read_us = device.read.latency_us;
         let write_us = if device.synchronous { device.write.latency_us } else { 0.0 };
         (fault_ns + page_in_ns + evict_ns) as f64 / 1e9 + (read_us + write_us) / 1e6
     }
@@ -95,10 +95,8 @@ mod tests {
         let microseconds = |device: &Device| (Paging::Kernel.fault_seconds(device) * 1e6).round();
         // 100 us of the read, and 3 + 0.5 + 1.5 us of work.
         assert_eq!(microseconds(&device), 105.0);
-        device.read_beside_writes_us = Some(200.0);
-        assert_eq!(microseconds(&device), 205.0);
         // The processor compresses the page that goes.
         device.synchronous = true;
-        assert_eq!(microseconds(&device), 229.0);
+        assert_eq!(microseconds(&device), 129.0);
     }
 }

@@ -23,20 +23,52 @@ const TABLE_SIZES: usize = 10;
 pub struct FaultCost {
     /// The device.
     pub device: String,
-    /// Seconds for which a process waits.
+    /// Seconds for which a process waits, if nothing is being written.
     pub seconds: f64,
+    /// Seconds for which it waits longer if something is.
+    pub seconds_beside_write: f64,
+    /// Seconds that a write takes. Each fault has one, because a page has to go for the one that
+    /// comes.
+    pub write_seconds: f64,
 }
 
 impl FaultCost {
     /// That under the kernel, where each fault waits for its own read.
     pub fn of(device: &Device) -> Self {
-        Self { device: device.name.clone(), seconds: Paging::Kernel.fault_seconds(device) }
+        let beside_us = device.read_beside_writes_us.map_or(0.0, |beside| beside - device.read.latency_us);
+        Self {
+            device: device.name.clone(),
+            seconds: Paging::Kernel.fault_seconds(device),
+            seconds_beside_write: beside_us.max(0.0) / 1e6,
+            write_seconds: if device.synchronous { 0.0 } else { device.write.latency_us / 1e6 },
+        }
+    }
+
+    /// One that does not depend on how many faults there are.
+    pub fn constant(device: &str, seconds: f64) -> Self {
+        Self { device: device.to_string(), seconds, seconds_beside_write: 0.0, write_seconds: 0.0 }
+    }
+
+    /// Seconds for which a process waits, with this many faults a second.
+    pub fn seconds_at(&self, faults_per_second: f64) -> f64 {
+        self.seconds + (faults_per_second * self.write_seconds).min(1.0) * self.seconds_beside_write
     }
 
     /// How many times as long everything takes with this many faults a second, at most: as if they
     /// were all of one thread. Processes that fault side by side wait side by side.
     pub fn slowdown(&self, faults_per_second: f64) -> f64 {
-        1.0 + faults_per_second * self.seconds
+        1.0 + faults_per_second * self.seconds_at(faults_per_second)
+    }
+
+    /// The faults that a time may have, if everything may take this many times as long.
+    pub fn allowed_faults(&self, time: Duration, factor: f64) -> f64 {
+        let waits = factor - 1.0;
+        // What each fault a second adds to the price of all.
+        let growth = self.write_seconds * self.seconds_beside_write;
+        let rate = 2.0 * waits / (self.seconds + (self.seconds.powi(2) + 4.0 * growth * waits).sqrt());
+        let is_always_writing = rate * self.write_seconds > 1.0;
+        let rate = if is_always_writing { waits / self.seconds_at(f64::INFINITY) } else { rate };
+        time.as_secs_f64() * rate
     }
 }
 
@@ -121,5 +153,36 @@ impl FaultCurve {
             "one_page_in": self.estimates.one_page_in,
             "sizes": (0..self.lru.len()).map(at).collect::<Vec<_>>(),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn as_many_faults_are_allowed_as_make_the_slowdown() {
+        let ssd = FaultCost::of(&Device::named("ssd").unwrap());
+        let waits_for_writes = FaultCost { seconds_beside_write: 4e-4, write_seconds: 1e-3, ..ssd.clone() };
+        for cost in [FaultCost::constant("slow", 0.01), ssd, waits_for_writes] {
+            for factor in [1.01, 1.05, 1.2, 2.0, 10.0] {
+                let _input = sweephand_checks::trying(|| format!("{cost:?} {factor}"));
+                let a_second = cost.allowed_faults(Duration::from_secs(100), factor) / 100.0;
+                assert!((cost.slowdown(a_second) - factor).abs() < 1e-9 * factor);
+            }
+        }
+    }
+
+    #[test]
+    fn a_read_takes_longer_the_more_is_written() {
+        let mut device = Device::named("ssd").unwrap();
+        device.read_beside_writes_us = Some(300.0);
+        let cost = FaultCost::of(&device);
+        let microseconds = |faults| (1e6 * cost.seconds_at(faults)).round();
+        assert_eq!(microseconds(0.0), 105.0);
+        // A hundred writes take a part of each second.
+        let part = 100.0 * device.write.latency_us / 1e6;
+        assert_eq!(microseconds(100.0), (105.0 + 200.0 * part).round());
+        assert_eq!(microseconds(1e6), 305.0);
     }
 }

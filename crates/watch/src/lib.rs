@@ -41,7 +41,7 @@ pub use limits::{Limits, ServiceState};
 pub use live::LiveTrace;
 pub use look::{Look, Mapping, Observer, Price, Sample, Seen, UsedPage, WatchError};
 pub use message::TraceSender;
-pub use needs::{Needs, PartNeed};
+pub use needs::{Needs, PartNeed, SLOWDOWN};
 pub use pace::Pace;
 pub use service::{MemberLook, Pages, ServiceChange, ServiceEpoch, ServiceLook, ServiceWatching, Unopened};
 pub use sweephand_process::group::Named;

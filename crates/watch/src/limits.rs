@@ -199,7 +199,7 @@ mod tests {
     /// 83 uses of pages a second.
     fn needs(history: &History) -> Needs {
         let curve = FaultCurve::of(history).unwrap().unwrap();
-        Needs::of(history, &curve, &FaultCost { device: "slow".into(), seconds: 0.01 }, 1.05)
+        Needs::of(history, &curve, &FaultCost::constant("slow", 0.01), 1.05)
     }
 
     fn state(named: Named, cgroup: Option<&str>, charge: Option<Charge>) -> ServiceState {

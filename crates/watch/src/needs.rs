@@ -11,6 +11,9 @@ use std::time::Duration;
 use sweephand_pager_interface::memory::PAGE_BYTES;
 use sweephand_results::bytes;
 
+/// How many times as long a service may take, unless something else is asked for.
+pub const SLOWDOWN: f64 = 1.05;
+
 /// A watch shorter than this says little of what comes later.
 const SHORT: Duration = Duration::from_secs(3600);
 /// Services have days.
@@ -46,22 +49,18 @@ pub struct Needs {
 impl Needs {
     /// The needs for a slowdown, on a device.
     pub fn of(history: &History, curve: &FaultCurve, cost: &FaultCost, factor: f64) -> Self {
-        let faults = curve.kernel();
         let sizes = &curve.estimates.memory_pages;
-        let allowed = |time: Duration| time.as_secs_f64() * (factor - 1.0) / cost.seconds;
         let least = |faults: &dyn Fn(&Vec<u64>) -> u64, allowed: f64| {
-            let short = faults_above(faults, curve.kernel(), allowed);
-            sizes[short.min(sizes.len() - 1)]
+            sizes[enough(curve.kernel().iter().map(faults), allowed)]
         };
         let parts = curve.estimates.parts.iter().enumerate();
         let parts = parts.map(|(index, part)| PartNeed {
             part: *part,
-            memory_pages: least(&|faults| faults[index], allowed(part.length()))
+            memory_pages: least(&|faults| faults[index], cost.allowed_faults(part.length(), factor))
                 .max(part.largest_epoch_pages),
         });
         let parts: Vec<PartNeed> = parts.collect();
-        debug_assert_eq!(faults.len(), sizes.len());
-        let whole = allowed(curve.estimates.watched());
+        let whole = cost.allowed_faults(curve.estimates.watched(), factor);
         let floor = history.largest_epoch_pages();
         Self {
             factor,
@@ -79,9 +78,8 @@ impl Needs {
         let part = |hour: &Hour| {
             let start = Duration::from_secs(hour.start_unix_s.saturating_sub(first.start_unix_s));
             let length = Duration::from_nanos(hour.watched_ns);
-            let allowed = length.as_secs_f64() * (self.factor - 1.0) / self.cost.seconds;
-            let short = hour.faults.iter().rposition(|faults| *faults as f64 > allowed);
-            let enough = short.map_or(0, |short| short + 1).min(hour.faults.len() - 1);
+            let allowed = self.cost.allowed_faults(length, self.factor);
+            let enough = enough(hour.faults.iter().copied(), allowed);
             PartNeed {
                 part: Part { start, end: start + length, largest_epoch_pages: hour.largest_epoch_pages },
                 memory_pages: hour.memory_pages[enough].max(hour.largest_epoch_pages),
@@ -126,6 +124,11 @@ impl Needs {
         }
     }
 
+    /// What a fault takes where there are as many as are allowed.
+    fn fault_seconds(&self) -> f64 {
+        self.cost.seconds_at(self.cost.allowed_faults(Duration::from_secs(1), self.factor))
+    }
+
     /// For programs.
     pub fn to_json(&self) -> Value {
         let ns = |time: Duration| time.as_nanos() as u64;
@@ -140,7 +143,7 @@ impl Needs {
         json!({
             "slowdown": self.factor,
             "device": self.cost.device,
-            "fault_seconds": self.cost.seconds,
+            "fault_seconds": self.fault_seconds(),
             "memory_pages": self.memory_pages,
             "lru_at_least_pages": self.lru.at_least,
             "lru_at_most_pages": self.lru.at_most,
@@ -154,9 +157,11 @@ impl Needs {
     }
 }
 
-/// The index of the first of some sizes from which on no more faults are taken than allowed.
-fn faults_above(faults: &dyn Fn(&Vec<u64>) -> u64, by_size: &[Vec<u64>], allowed: f64) -> usize {
-    by_size.iter().rposition(|of| faults(of) as f64 > allowed).map_or(0, |short| short + 1)
+/// The index of the first of some sizes from which on no more faults are taken than allowed. If
+/// there is none, that of the last size.
+fn enough(mut faults: impl ExactSizeIterator<Item = u64> + DoubleEndedIterator, allowed: f64) -> usize {
+    let last = faults.len() - 1;
+    faults.rposition(|faults| faults as f64 > allowed).map_or(0, |short| short + 1).min(last)
 }
 
 /// A time from the start of the watch: `90 s`, `14:05` (hours and minutes).
@@ -170,12 +175,12 @@ fn clock_time(time: Duration) -> String {
 impl fmt::Display for Needs {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let size = |pages: u64| bytes(pages * PAGE_BYTES);
-        let FaultCost { device, seconds } = &self.cost;
         writeln!(
             f,
-            "A fault on {device} takes {:.0} us. Slowdowns are upper bounds of what CLOCK's faults cost: \
+            "A fault on {} takes {:.0} us. Slowdowns are upper bounds of what CLOCK's faults cost: \
              processes that fault side by side wait side by side.",
-            1e6 * seconds
+            self.cost.device,
+            1e6 * self.fault_seconds()
         )?;
         write!(
             f,
@@ -204,6 +209,12 @@ impl fmt::Display for Needs {
         if let Some(began) = self.began_unix_s {
             let minutes = (began + peak.part.start.as_secs()) / 60;
             write!(f, " The peak began at {}:{:02} UTC.", minutes / 60 % 24, minutes % 60)?;
+        }
+        if peak.memory_pages == peak.part.largest_epoch_pages {
+            write!(
+                f,
+                "\nThe peak is all that was used in one epoch. Less may be enough: a shorter --every tells."
+            )?;
         }
         self.shortness().map_or(Ok(()), |short| write!(f, "\n{short}"))
     }

@@ -7,10 +7,7 @@ use anyhow::{Context, bail};
 use std::time::Duration;
 use sweephand_program::Signals;
 use sweephand_time::{Device, measured_swap};
-use sweephand_watch::{FaultCost, Hours, LiveAdvice};
-
-/// What a service may be slowed down by, unless something else is asked for.
-const DEFAULT_SLOWDOWN: f64 = 1.05;
+use sweephand_watch::{FaultCost, Hours, LiveAdvice, SLOWDOWN};
 
 /// Watches a process or a service for some time and says how much memory is enough for it. The
 /// device is that which was named, and so is the slowdown.
@@ -28,12 +25,14 @@ pub(super) fn advise(
         );
     };
     let cost = device.as_ref().map(FaultCost::of);
-    let wanted = cost.as_ref().map(|cost| (cost, slowdown.unwrap_or(DEFAULT_SLOWDOWN)));
+    let wanted = cost.as_ref().map(|cost| (cost, slowdown.unwrap_or(SLOWDOWN)));
     let advice = match (watched.service(), watched.pid) {
         (Some(service), _) => {
             let mut hours = how.hours(Some(&service))?;
             let signals = Signals::catch().context("signals cannot be caught")?.into_pipe()?;
-            let watching = watch::observe_service(&service, how.options(), duration, &mut hours, &signals)?;
+            let mut watching = watch::begin_service(&service, how.options())?;
+            watching.keep_uses();
+            watch::observe_service(&mut watching, &service, duration, &mut hours, &signals)?;
             LiveAdvice::of_service(&watching, wanted, hours.as_ref().map_or(&[], Hours::hours))?
         }
         (None, pid) => {

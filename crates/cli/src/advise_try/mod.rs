@@ -34,11 +34,9 @@ use sweephand_process::group::{Group, Mounts};
 use sweephand_process::limit::{LimitError, Makeup, ServiceLimit, free_swap_bytes};
 use sweephand_program::Signals;
 use sweephand_results::bytes;
-use sweephand_watch::{Named, Options, ServiceWatching, WatchError};
+use sweephand_watch::{Named, Options, SLOWDOWN, ServiceWatching, WatchError};
 use trial::{Order, Rules, Trial};
 
-/// What a service may be slowed down by, unless something else is asked for.
-const DEFAULT_SLOWDOWN: f64 = 1.05;
 /// The part of the time that the service is watched.
 const WATCHED_PART: f64 = 0.3;
 /// What may wait beside the slowdown that is asked for, before the limit is raised at once: this
@@ -129,10 +127,10 @@ pub(crate) fn run(orders: &Orders) -> anyhow::Result<Report> {
     // If the service has ended meanwhile, the first measurement finds that.
     let makeup = limit.makeup().unwrap_or(makeup);
     let predicted =
-        watching.map(|watching| Predicted::of(&watching, makeup.kernel_bytes)).transpose()?.flatten();
+        watching.map(|watching| Predicted::of(watching, makeup.kernel_bytes)).transpose()?.flatten();
     let start_bytes = makeup.usage_bytes.min(limit.original_bytes().unwrap_or(u64::MAX));
     let rules = Rules {
-        slowdown: orders.slowdown.unwrap_or(DEFAULT_SLOWDOWN),
+        slowdown: orders.slowdown.unwrap_or(SLOWDOWN),
         start_bytes,
         floor_bytes: floor_of(&limit, &makeup)?,
         predicted_bytes: predicted.as_ref().map(|predicted| predicted.enough().1),
@@ -271,7 +269,12 @@ fn time_of(metric: &Metric, signals: &OwnedFd) -> anyhow::Result<Duration> {
 /// Watches the service. `None`: it cannot be watched here.
 fn watch_before(orders: &Orders, signals: &OwnedFd) -> anyhow::Result<Option<ServiceWatching>> {
     let time = orders.duration.mul_f64(WATCHED_PART);
-    match watch::observe_service(&orders.service, orders.how, time, &mut None, signals) {
+    let watch = || {
+        let mut watching = watch::begin_service(&orders.service, orders.how)?;
+        watch::observe_service(&mut watching, &orders.service, time, &mut None, signals)?;
+        Ok(watching)
+    };
+    match watch() {
         Ok(watching) => Ok(Some(watching)),
         Err(error) if matches!(error.downcast_ref(), Some(WatchError::Bits(_))) => {
             eprint_line!("sweephand: note: there is no prediction: {error}");

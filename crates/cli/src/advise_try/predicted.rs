@@ -17,10 +17,10 @@ pub(super) struct Predicted {
 
 impl Predicted {
     /// `kernel_bytes`: page tables and the like. `None`: no page was used in the watch.
-    pub(super) fn of(watching: &ServiceWatching, kernel_bytes: u64) -> Result<Option<Self>, SweepError> {
-        let Some(advice) = LiveAdvice::of_service(watching, None, &[])? else { return Ok(None) };
+    pub(super) fn of(watching: ServiceWatching, kernel_bytes: u64) -> Result<Option<Self>, SweepError> {
+        let Some(advice) = LiveAdvice::of_service(&watching, None, &[])? else { return Ok(None) };
         let watched = Duration::from_nanos(advice.watched_ns);
-        Ok(Some(Self { history: watching.history().clone(), advice, kernel_bytes, watched }))
+        Ok(Some(Self { history: watching.into_history(), advice, kernel_bytes, watched }))
     }
 
     /// Faults in the whole watch under this limit.

@@ -4,12 +4,12 @@ use super::metric::{IDLE, Metric};
 use super::stalls::{Stalls, Waited, cost_of_share};
 use super::trial::{Alarm, Order, Outcome, Trial, median};
 use anyhow::anyhow;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 use sweephand_process::family::faults;
 use sweephand_process::group::Group;
 use sweephand_process::limit::{LimitError, ServiceCounts, ServiceLimit};
+use sweephand_program::wait_for;
 
 /// How often a round looks whether all is well.
 pub(super) const LOOK: Duration = Duration::from_millis(50);
@@ -277,10 +277,8 @@ impl Subject {
 
 /// Waits, unless a signal comes. It stays in the pipe, and ends the next wait as well.
 pub(super) fn pause(signals: &OwnedFd, time: Duration) -> Result<(), Halt> {
-    let timeout = Timespec { tv_sec: time.as_secs() as i64, tv_nsec: time.subsec_nanos().into() };
-    let mut signal = [PollFd::new(signals, PollFlags::IN)];
-    let _ = poll(&mut signal, Some(&timeout));
-    if signal[0].revents().is_empty() { Ok(()) } else { Err(Halt::Signal) }
+    let [is_signal] = wait_for([signals], time);
+    if is_signal { Err(Halt::Signal) } else { Ok(()) }
 }
 
 impl Measured {

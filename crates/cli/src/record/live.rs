@@ -8,17 +8,17 @@ use crate::processes::{command_of, name_of};
 use crate::progress;
 use crate::stderr::eprint_line;
 use anyhow::{Context, bail};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{ChildStdin, ExitCode, ExitStatus};
+use std::time::Duration;
 use sweephand_output::{make_folder, named_by};
 use sweephand_pager::RunError;
 use sweephand_pager::recording::{Image, Item, Recording, RecordingOptions, check};
-use sweephand_program::{Signals, exit_code};
+use sweephand_program::{Signals, exit_code, wait_for};
 use sweephand_results::{bytes, grouped};
 use sweephand_trace::Trace;
 use sweephand_watch::{LiveTrace, TraceSender};
@@ -28,7 +28,7 @@ const DEFAULT_WINDOW: u16 = 64;
 /// In an epoch of fewer, a single instruction could need more pages than stay mapped.
 const LEAST_WINDOW: u16 = 8;
 /// How often what the agents have recorded is read.
-const READ_EVERY: Timespec = Timespec { tv_sec: 0, tv_nsec: 5_000_000 };
+const READ_EVERY: Duration = Duration::from_millis(5);
 
 /// What else records, where this does not.
 const OTHERWISE: &str = "sweephand watch sees such programs from outside, and sweephand record without \
@@ -199,9 +199,7 @@ fn follow(recording: &mut Recording, traces: &mut Traces, quiet: bool) -> anyhow
     };
     let line = if quiet { indicatif::ProgressBar::hidden() } else { progress::line() };
     loop {
-        let mut descriptors = [PollFd::new(&process, PollFlags::IN)];
-        let _ = poll(&mut descriptors, Some(&READ_EVERY));
-        let has_ended = !descriptors[0].revents().is_empty();
+        let [has_ended] = wait_for([&process], READ_EVERY);
         // Its name can be read until it is waited for.
         for (image, items) in recording.take()? {
             traces.take(main, image, &items)?;

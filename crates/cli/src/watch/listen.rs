@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 use sweephand_pager::PAGE_BYTES;
-use sweephand_watch::{Epoch, FaultCost, History, ServiceEpoch, ServiceWatching, Watching};
+use sweephand_watch::{Epoch, FaultCost, History, SLOWDOWN, ServiceEpoch, ServiceWatching, Watching};
 
 /// A request has at most this many bytes.
 const MOST_BYTES: usize = 8 << 10;
@@ -22,8 +22,6 @@ const MOST_BYTES: usize = 8 << 10;
 const PATIENCE: Duration = Duration::from_secs(2);
 /// Where accepting fails (no descriptors are left, say), it is tried again after this time.
 const PAUSE: Duration = Duration::from_millis(200);
-/// The slowdown for which the least memory is told.
-const SLOWDOWN: f64 = 1.05;
 /// Memory sizes of the curve, as parts of all pages that are known.
 const SHARES: [f64; 8] = [0.125, 0.25, 0.375, 0.5, 0.625, 0.75, 0.875, 1.0];
 
@@ -77,7 +75,7 @@ impl Exporter {
                 match listener.accept() {
                     Ok((stream, _)) => {
                         let text = || shared.lock().unwrap_or_else(PoisonError::into_inner).clone();
-                        // The client is gone, or too slow: that is its own affair.
+                        // A client that is gone, or too slow, has no answer.
                         let _ = answer(&stream, text);
                     }
                     Err(_) => thread::sleep(PAUSE),
@@ -121,8 +119,7 @@ impl Exporter {
         gauge("epoch_seconds", "How long the last epoch was.", now.length.as_secs_f64());
         gauge("cost_seconds", "Processor time that the last look has cost.", now.cost.as_secs_f64());
         if let Some(cost) = &self.cost {
-            let faults = history.watched().as_secs_f64() * (SLOWDOWN - 1.0) / cost.seconds;
-            let enough = history.enough(faults as u64);
+            let enough = history.enough(cost.allowed_faults(history.watched(), SLOWDOWN) as u64);
             let label = |bound| format!("slowdown=\"{SLOWDOWN}\",bound=\"{bound}\"");
             let values =
                 [(label("at_least"), bytes(enough.at_least)), (label("at_most"), bytes(enough.at_most))];
@@ -297,7 +294,7 @@ mod tests {
     use sweephand_checks::trying;
 
     fn exporter() -> (Exporter, SocketAddr) {
-        let cost = FaultCost { device: "ssd".into(), seconds: 1e-4 };
+        let cost = FaultCost::constant("ssd", 1e-4);
         Exporter::start("127.0.0.1:0".parse().unwrap(), "--unit \"a\"".into(), Some(cost)).unwrap()
     }
 

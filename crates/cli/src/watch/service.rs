@@ -9,12 +9,12 @@ use crate::keeper::{KEEPER_LOST, Keeper};
 use crate::stderr::eprint_line;
 use crate::{Home, progress};
 use anyhow::{Context, bail};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io::{self, Write};
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::process::ChildStdin;
 use std::time::{Duration, Instant, SystemTime};
+use sweephand_program::wait_for;
 use sweephand_results::{Table, grouped};
 use sweephand_watch::{
     Hours, HoursError, MemberLook, Named, Options, Pages, ServiceChange, ServiceEpoch, ServiceWatching,
@@ -69,10 +69,7 @@ fn follow(
         let next = watching.next_look();
         let until = deadline.map_or(next, |deadline: Instant| deadline.min(next));
         let left = until.saturating_duration_since(Instant::now());
-        let timeout = Timespec { tv_sec: left.as_secs() as i64, tv_nsec: left.subsec_nanos().into() };
-        let mut signal = [PollFd::new(signals, PollFlags::IN)];
-        let _ = poll(&mut signal, Some(&timeout));
-        let is_signal = !signal[0].revents().is_empty();
+        let [is_signal] = wait_for([signals], left);
         if !is_signal && Instant::now() < until {
             continue;
         }
@@ -127,8 +124,7 @@ pub(super) fn watch(named: &Named, mut orders: Orders, home: &Home, signals: &Ow
         bail!("--no-contents has no effect: the trace of a service does not say what pages contain");
     }
     let how = orders.how;
-    let mut watching = ServiceWatching::of(named, how)?;
-    tell_of_missing(&watching);
+    let mut watching = begin_service(named, how)?;
     if orders.hours.is_some() {
         watching.keep_uses();
     }
@@ -174,15 +170,22 @@ fn end_hours(hours: &mut Option<Hours>, watching: &ServiceWatching) -> Result<()
     hours.as_mut().map_or(Ok(()), |hours| hours.end(watching.history(), SystemTime::now()))
 }
 
+/// Begins to watch a service, and tells the user of what cannot be seen here.
+pub(crate) fn begin_service(named: &Named, how: Options) -> anyhow::Result<ServiceWatching> {
+    let watching = ServiceWatching::of(named, how)?;
+    tell_of_missing(&watching);
+    Ok(watching)
+}
+
 /// Watches a service for some time, for `advise`. `signals`: what ends it, as
 /// [`Signals::into_pipe`] has it.
 pub(crate) fn observe_service(
+    watching: &mut ServiceWatching,
     named: &Named,
-    how: Options,
     duration: Duration,
     hours: &mut Option<Hours>,
     signals: &OwnedFd,
-) -> anyhow::Result<ServiceWatching> {
+) -> anyhow::Result<()> {
     /// A line that says how far it is.
     struct Line(indicatif::ProgressBar);
     impl ShowService for Line {
@@ -201,19 +204,16 @@ pub(crate) fn observe_service(
             Ok(())
         }
     }
-    let mut watching = ServiceWatching::of(named, how)?;
-    tell_of_missing(&watching);
-    watching.keep_uses();
     let mut line = Line(progress::line());
-    let end = follow(&mut watching, Some(duration), signals, &mut None, &mut line, hours)?;
-    end_hours(hours, &watching)?;
+    let end = follow(watching, Some(duration), signals, &mut None, &mut line, hours)?;
+    end_hours(hours, watching)?;
     line.0.finish_and_clear();
     match end {
         End::Signal => bail!("{}: the watch was ended by a signal", label(named)),
         End::Program => eprint_line!("sweephand: note: the service ended before the time was over"),
         End::Time => {}
     }
-    Ok(watching)
+    Ok(())
 }
 
 /// A line for each epoch, and a summary.

@@ -295,13 +295,26 @@ struct LoadArgument {
     prog_flags: u32,
 }
 
-/// The descriptor that a system call has made, or its error.
-pub(crate) fn new_descriptor(fd: libc::c_long) -> io::Result<OwnedFd> {
-    if fd < 0 {
-        return Err(io::Error::last_os_error());
+/// Calls `bpf`. Returns what it does: a descriptor, if it makes one.
+///
+/// # Safety
+/// The argument is that of the call with this number, and its pointers are to memory that is large
+/// enough for what the kernel reads and writes there.
+pub(crate) unsafe fn bpf<T>(number: libc::c_long, argument: &mut T) -> io::Result<i32> {
+    // SAFETY: as the caller says.
+    match unsafe { libc::syscall(libc::SYS_bpf, number, &raw mut *argument, size_of::<T>()) } {
+        failed if failed < 0 => Err(io::Error::last_os_error()),
+        returned => Ok(returned as i32),
     }
-    // SAFETY: the kernel has just made this descriptor for us. It is closed on exec.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
+}
+
+/// The same for a call that makes a descriptor.
+///
+/// # Safety
+/// That of [`bpf`], and the call makes a descriptor.
+pub(crate) unsafe fn bpf_descriptor<T>(number: libc::c_long, argument: &mut T) -> io::Result<OwnedFd> {
+    // SAFETY: as the caller says. The descriptor is new, and closed on exec.
+    unsafe { bpf(number, argument).map(|fd| OwnedFd::from_raw_fd(fd)) }
 }
 
 /// A program that the kernel has accepted.
@@ -328,7 +341,7 @@ impl Program {
     }
 
     fn load_as(how: LoadArgument, code: &[Instruction]) -> io::Result<Self> {
-        let argument = LoadArgument {
+        let mut argument = LoadArgument {
             insn_cnt: code.len() as u32,
             insns: code.as_ptr() as u64,
             // The function that reads kernel memory is for programs under a licence that is
@@ -336,10 +349,8 @@ impl Program {
             license: c"Dual MIT/GPL".as_ptr() as u64,
             ..how
         };
-        let size = size_of::<LoadArgument>();
         // SAFETY: the kernel reads the argument and what it points to.
-        let fd = unsafe { libc::syscall(libc::SYS_bpf, BPF_PROG_LOAD, &raw const argument, size) };
-        new_descriptor(fd).map(Self)
+        unsafe { bpf_descriptor(BPF_PROG_LOAD, &mut argument) }.map(Self)
     }
 
     /// Has the program run at a tracepoint from now on, until the descriptor is closed.
@@ -351,21 +362,16 @@ impl Program {
             program: u64,
         }
         let name = CString::new(tracepoint)?;
-        let argument = AttachArgument { name: name.as_ptr() as u64, program: self.0.as_raw_fd() as u64 };
-        let size = size_of::<AttachArgument>();
+        let mut argument = AttachArgument { name: name.as_ptr() as u64, program: self.0.as_raw_fd() as u64 };
         // SAFETY: the kernel reads the argument and the name.
-        let fd = unsafe { libc::syscall(libc::SYS_bpf, BPF_RAW_TRACEPOINT_OPEN, &raw const argument, size) };
-        new_descriptor(fd)
+        unsafe { bpf_descriptor(BPF_RAW_TRACEPOINT_OPEN, &mut argument) }
     }
 
     /// Runs the program in this thread, on an argument that it may change.
     pub(crate) fn run<T: Copy>(&self, argument: &mut T) -> io::Result<()> {
         let mut run = RunProgram::new(self.0.as_raw_fd(), argument);
-        let size = size_of::<RunProgram>();
         // SAFETY: the kernel copies the argument in and out, and nothing else.
-        if unsafe { libc::syscall(libc::SYS_bpf, RUN_PROGRAM, &raw mut run, size) } < 0 {
-            return Err(io::Error::last_os_error());
-        }
+        unsafe { bpf(RUN_PROGRAM as libc::c_long, &mut run) }?;
         if run.has_failed() { Err(io::ErrorKind::InvalidData.into()) } else { Ok(()) }
     }
 

@@ -1,6 +1,6 @@
 //! Maps: tables of the kernel that BPF programs and this process both read and write.
 
-use crate::accessed::program::new_descriptor;
+use crate::accessed::program::{bpf, bpf_descriptor};
 use rustix::fd::{AsRawFd, OwnedFd};
 use rustix::io::Errno;
 use std::io;
@@ -54,18 +54,6 @@ struct SomeArgument {
     flags: [u64; 2],
 }
 
-fn call<T>(number: libc::c_long, argument: &mut T) -> io::Result<OwnedOrNothing> {
-    // SAFETY: the argument is one of those above, whose pointers are to memory that is large
-    // enough for what the kernel reads and writes there.
-    match unsafe { libc::syscall(libc::SYS_bpf, number, &raw mut *argument, size_of::<T>()) } {
-        fd if fd < 0 => Err(io::Error::last_os_error()),
-        fd => Ok(OwnedOrNothing(fd)),
-    }
-}
-
-/// What a call returns: a new descriptor, or nothing of interest.
-struct OwnedOrNothing(libc::c_long);
-
 /// A map. Keys and values are plain numbers, without gaps between them.
 #[derive(Debug)]
 pub(super) struct Map<K, V> {
@@ -77,8 +65,9 @@ impl<K: Copy + Default, V: Copy + Default> Map<K, V> {
     fn make(kind: u32, entries: u32, flags: u32) -> io::Result<Self> {
         let (key_bytes, value_bytes) = (size_of::<K>() as u32, size_of::<V>() as u32);
         let mut argument = CreateArgument { kind, key_bytes, value_bytes, entries, flags };
-        let OwnedOrNothing(fd) = call(CREATE, &mut argument)?;
-        Ok(Self { descriptor: new_descriptor(fd)?, holds: PhantomData })
+        // SAFETY: the argument has no pointers.
+        let descriptor = unsafe { bpf_descriptor(CREATE, &mut argument) }?;
+        Ok(Self { descriptor, holds: PhantomData })
     }
 
     /// A map of at most this many entries.
@@ -105,7 +94,9 @@ impl<K: Copy + Default, V: Copy + Default> Map<K, V> {
     fn entry(&self, number: libc::c_long, key: &K, value: u64) -> io::Result<()> {
         let map = self.number() as u64;
         let mut argument = EntryArgument { map, key: &raw const *key as u64, value, flags: 0 };
-        call(number, &mut argument).map(drop)
+        // SAFETY: the key is one, and the caller's value is one or, in a map with one for each
+        // processor, as many.
+        unsafe { bpf(number, &mut argument) }.map(drop)
     }
 
     /// Adds an entry, or changes it.
@@ -142,7 +133,9 @@ impl<K: Copy + Default, V: Copy + Default> Map<K, V> {
                 map: self.number() as u32,
                 flags: [0; 2],
             };
-            let read = call(number, &mut argument).map(drop);
+            // SAFETY: there is room for `count` keys and values, and for a place, of 32 bytes at
+            // most.
+            let read = unsafe { bpf(number, &mut argument) }.map(drop);
             let is_last = match read.as_ref().map_err(Errno::from_io_error) {
                 Ok(()) => false,
                 Err(Some(Errno::NOENT)) => true,

@@ -180,6 +180,11 @@ impl ServiceWatching {
         &self.history
     }
 
+    /// Ends the watch and returns what its epochs have said.
+    pub fn into_history(self) -> History {
+        self.history
+    }
+
     /// The processes, as the last look has found them; before the first one, none.
     pub fn members(&self) -> impl Iterator<Item = u32> {
         self.members.keys().copied()
