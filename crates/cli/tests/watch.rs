@@ -84,7 +84,7 @@ fn watch(arguments: &[&str], process: u32) -> Watch {
 
 /// Whether processes can be watched here.
 fn can_watch() -> bool {
-    watching::can_watch(&[&std::process::id().to_string()])
+    watching::can_watch("--pid")
 }
 
 fn place(name: &str) -> PathBuf {
@@ -324,6 +324,11 @@ fn the_last_epoch_is_told_to_prometheus() {
         let said = text(&taken.stderr);
         assert_eq!((taken.status.code(), said.lines().count()), (Some(2), 1), "{said}");
         assert!(said.contains(&format!("--listen {address}: cannot listen there")), "{said}");
+        // Nor can it look at the same process: each would clear what the other reads.
+        let second = output(sweephand().args(["watch", option, &pid, "--for", "1s"]));
+        let said = text(&second.stderr);
+        assert_eq!((second.status.code(), said.lines().count()), (Some(2), 1), "{said}");
+        assert!(said.contains(&format!("process {pid}: another watch clears its accessed bits")), "{said}");
         watch.kill().unwrap();
         watch.wait().unwrap();
     }
@@ -466,7 +471,8 @@ fn what_is_missing_is_named() {
         // A thread of the kernel.
         refused(sweephand().args(["watch", "2"]), 2, "process 2: there is none");
         let mut nowhere = sweephand();
-        nowhere.args(["watch", "-o", "/no/such/place.swt", &std::process::id().to_string()]);
+        let sleeper = spawn(command("sleep").arg("600"));
+        nowhere.args(["watch", "-o", "/no/such/place.swt", &sleeper.id().to_string()]);
         let output = output(&mut nowhere);
         assert_eq!(output.status.code(), Some(2));
         assert!(text(&output.stderr).contains("/no/such/place.swt"), "{}", text(&output.stderr));

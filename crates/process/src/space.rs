@@ -2,6 +2,8 @@
 
 use crate::maps::{Mapping, mapping_of, mappings};
 use rustix::fd::{AsRawFd, OwnedFd};
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -109,6 +111,22 @@ impl Space {
             return Err(io::ErrorKind::NotFound.into());
         }
         Ok(Self { process, thread, descriptor, pagemap, mappings: Vec::new() })
+    }
+
+    /// Claims the accessed bits until this is dropped. Of two that watch a process, each would clear
+    /// what the other wants to read, and both would see too few uses.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::WouldBlock`]: they are claimed already.
+    pub fn claim_bits(&self) -> io::Result<()> {
+        // All who open this file have the same inode, and so the same lock.
+        flock(&self.pagemap, FlockOperation::NonBlockingLockExclusive).map_err(|error| match error {
+            Errno::WOULDBLOCK => {
+                let reason = "another watch clears its accessed bits; wait for the end of that";
+                io::Error::new(io::ErrorKind::WouldBlock, reason)
+            }
+            error => error.into(),
+        })
     }
 
     /// Reads the entries of pages, by number in ascending order. What cannot be read is nothing.

@@ -2,7 +2,7 @@
 // Not every test uses all of it.
 #![allow(dead_code)]
 
-use crate::live::{Running, output, spawn, sweephand, text};
+use crate::live::{Running, command, output, spawn, sweephand, text};
 use crate::schema::keeps_to;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -68,9 +68,11 @@ impl Watch {
     }
 }
 
-/// Whether something can be watched here. If not, the command says in a line what is missing.
-pub(crate) fn can_watch(what: &[&str]) -> bool {
-    let output = output(sweephand().args(["watch", "--for", "100ms"]).args(what));
+/// Whether processes can be watched here (`--pid`), or services (`--tree`). If not, the command says
+/// in a line what is missing.
+pub(crate) fn can_watch(option: &str) -> bool {
+    let sleeper = spawn(command("sleep").arg("600"));
+    let output = output(sweephand().args(["watch", "--for", "100ms", option]).arg(sleeper.id().to_string()));
     if output.status.success() {
         return true;
     }

@@ -56,6 +56,10 @@ struct Known {
     sampled: Mask,
 }
 
+fn claim_bits(space: &Space) -> Result<(), WatchError> {
+    space.claim_bits().map_err(|error| WatchError::System(format!("process {}", space.process), error))
+}
+
 impl Observer {
     /// Prepares to watch a process. Nothing is cleared yet.
     pub fn of(process: u32) -> Result<Self, WatchError> {
@@ -65,6 +69,7 @@ impl Observer {
         let missing = |error: NoBits| WatchError::Bits(error.to_string());
         let bits = TableBits::load().map_err(missing)?;
         let space = Space::open(process).map_err(|_| WatchError::NoProcess(process))?;
+        claim_bits(&space)?;
         let mappings = Mappings::new(process);
         let tables = BTreeMap::new();
         Ok(Self { process, bits, space, tables, mappings, looks: 0, sample: Sample::ALL, before: None })
@@ -156,6 +161,7 @@ impl Observer {
         let Ok(space) = Space::open(self.process) else { return Ok(Seen::Ended) };
         let is_other_thread = space.thread != self.space.thread;
         self.space = space;
+        claim_bits(&self.space)?;
         if !was_gone && !is_other_thread {
             return Err(WatchError::System(format!("process {}: its page table", self.process), error));
         }

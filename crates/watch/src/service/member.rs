@@ -43,8 +43,15 @@ pub(super) enum Became {
 }
 
 impl Member {
-    /// Opens a process. `None`: it has ended, or has no memory of its own.
+    /// Opens a process, and claims its accessed bits. `None`: it has ended, or has no memory of its
+    /// own.
     pub(super) fn open(process: u32, is_of_epoch: bool) -> io::Result<Option<Self>> {
+        let member = Self::open_unclaimed(process, is_of_epoch)?;
+        member.iter().try_for_each(|member| member.space.claim_bits())?;
+        Ok(member)
+    }
+
+    fn open_unclaimed(process: u32, is_of_epoch: bool) -> io::Result<Option<Self>> {
         const TOLD: [Errno; 4] = [Errno::MFILE, Errno::NFILE, Errno::ACCESS, Errno::PERM];
         let opened = Space::open(process).and_then(|space| {
             let path = format!("/proc/{process}/task/{}/clear_refs", space.thread);
@@ -65,18 +72,14 @@ impl Member {
         if !self.space.is_gone() {
             return Ok(Became::Itself);
         }
-        match Self::open(self.space.process, true)? {
-            // A thread has ended, and the memory is seen through another one: nothing is new.
-            Some(member) if member.space.thread != self.space.thread => {
-                *self = Self { is_of_epoch: self.is_of_epoch, ..member };
-                Ok(Became::Itself)
-            }
-            Some(member) => {
-                *self = member;
-                Ok(Became::NewProgram)
-            }
-            None => Ok(Became::Ended),
-        }
+        let Some(member) = Self::open_unclaimed(self.space.process, true)? else { return Ok(Became::Ended) };
+        // A thread has ended, and the memory is seen through another one: nothing is new.
+        let is_itself = member.space.thread != self.space.thread;
+        let is_of_epoch = if is_itself { self.is_of_epoch } else { member.is_of_epoch };
+        // Its claim ends with it.
+        *self = Self { is_of_epoch, ..member };
+        self.space.claim_bits()?;
+        Ok(if is_itself { Became::Itself } else { Became::NewProgram })
     }
 
     /// Reads and clears the bits, and adds the frames. `None`: it has ended meanwhile.
