@@ -71,25 +71,23 @@ pub struct History {
 struct MostThere {
     /// The most that were in memory at a time, if that is known.
     resident: Option<u64>,
-    /// Pages from [`FIRST_KEPT`] on that are known now, and those known at the end of the last
-    /// epoch.
+    /// Pages from [`FIRST_KEPT`] on that are known now.
     kept: u64,
-    kept_before: u64,
-    /// The most of them that were known at a time.
-    most_kept: u64,
+    /// How many of them can have been in memory at the last look.
+    kept_in_memory: u64,
+    /// The most of them that were not, at any look.
+    most_evicted: u64,
 }
 
 impl MostThere {
     /// An epoch has used some kept pages for the first time.
     fn add(&mut self, new: u64) {
-        // Those that have gone in this epoch may have been there with the new ones.
-        self.most_kept = self.most_kept.max(self.kept_before + new);
         self.kept += new;
-        self.kept_before = self.kept;
+        self.most_evicted = self.most_evicted.max(self.kept.saturating_sub(self.kept_in_memory));
     }
 
     fn pages(&self) -> Option<u64> {
-        self.resident.map(|resident| resident + self.most_kept)
+        self.resident.map(|resident| resident + self.most_evicted)
     }
 }
 
@@ -152,10 +150,11 @@ impl History {
     /// not used. A program that takes and gives back memory may use more pages in an epoch than are
     /// ever there, and with memory for all that are there, LRU never faults.
     ///
-    /// Pages of services' files are known by the same number after they were evicted, so all of
-    /// these that are known may have to fit besides.
-    pub fn bound(&mut self, most_pages: u64) {
+    /// Pages of services' files are known by the same number after they were evicted, and these may
+    /// have to fit besides. `in_memory`: how many pages of files were not evicted at the last look.
+    pub fn bound(&mut self, most_pages: u64, in_memory: u64) {
         self.most_there.resident = self.most_there.resident.max(Some(most_pages));
+        self.most_there.kept_in_memory = in_memory;
     }
 
     /// Adds an epoch: the pages used in it, ascending, how many pages each of them stands for, and
@@ -165,14 +164,16 @@ impl History {
         let epoch = self.ends.len() as u32;
         // Of the pages of this epoch, those that were used last in each of the others.
         let mut reused = vec![0_u64; epoch as usize];
-        let mut new_kept = 0;
+        let (mut new_kept, mut new_written) = (0, 0);
         for pages in pages.chunk_by(|a, b| a.number / BLOCK_PAGES == b.number / BLOCK_PAGES) {
             let never = || Box::new([NEVER; BLOCK_PAGES as usize]);
             let block = self.last.entry(pages[0].number / BLOCK_PAGES).or_insert_with(never);
             for page in pages {
                 let last = &mut block[(page.number % BLOCK_PAGES) as usize];
                 reused[*last as usize] += 1;
-                new_kept += u64::from(*last == NEVER && page.number >= FIRST_KEPT);
+                let is_new_of_file = *last == NEVER && page.number >= FIRST_KEPT;
+                new_kept += u64::from(is_new_of_file);
+                new_written += u64::from(is_new_of_file && page.dirty);
                 *last = epoch;
             }
         }
@@ -198,7 +199,8 @@ impl History {
         self.pages_by_last.push(pages.len() as u64);
         self.gone_by_last.push(0);
         self.ends.push(end);
-        let epoch_pages = self.there(self.of_all(pages.len() as u64));
+        // A file that is being written is hardly read in the same epoch.
+        let epoch_pages = self.there(self.of_all(pages.len() as u64 - new_written));
         self.epoch_pages.push(epoch_pages);
         self.largest_epoch_pages = self.largest_epoch_pages.max(epoch_pages);
         self.most_known_pages = self.most_known_pages.max(self.known_pages());
@@ -420,7 +422,7 @@ mod tests {
         let enough_with = |most_there: Option<u64>| {
             let mut history = History::default();
             for epoch in 0..8 {
-                most_there.into_iter().for_each(|pages| history.bound(pages));
+                most_there.into_iter().for_each(|pages| history.bound(pages, 0));
                 let pages = [9, 10 + 3 * epoch, 11 + 3 * epoch, 12 + 3 * epoch];
                 let pages = pages.map(|number| UsedPage { number, dirty: false });
                 history.add(&pages, 1.0, Duration::from_secs(epoch + 1));
@@ -442,7 +444,7 @@ mod tests {
             history.add(&pages.collect::<Vec<_>>(), 1.0, Duration::from_secs(history.epochs() + 1));
         };
         for epoch in 0..12 {
-            history.bound(if epoch == 0 { 50 } else { 40 });
+            history.bound(if epoch == 0 { 50 } else { 40 }, 40);
             add(&mut history, FIRST_KEPT + epoch % 4 * 100);
         }
         for frames in 1..400 {
@@ -454,9 +456,27 @@ mod tests {
         // Pages of the file that is gone do not have to fit beside others that come later.
         history.forget(FIRST_KEPT..FIRST_KEPT + 400);
         (0..8).for_each(|epoch| add(&mut history, FIRST_KEPT + 1000 + epoch % 2 * 100));
-        assert_eq!(history.most_there.pages(), Some(550));
+        assert_eq!(history.most_there.pages(), Some(50 + 400 - 40));
         (0..2).for_each(|_| add(&mut history, 0));
-        assert_eq!((history.most_there.pages(), history.most_there.kept), (Some(550), 200));
+        assert_eq!((history.most_there.pages(), history.most_there.kept), (Some(410), 200));
+    }
+
+    /// A service that writes one file after another, each of which takes the place of the one
+    /// before, and has 50 pages besides.
+    #[test]
+    fn files_that_are_written_and_removed_do_not_have_to_fit() {
+        let mut history = History::default();
+        for epoch in 0..10 {
+            let file = FIRST_KEPT + 300 * epoch;
+            let written = (file..file + 300).map(|number| UsedPage { number, dirty: true });
+            let others = (0..50).map(|number| UsedPage { number, dirty: false });
+            history.bound(200, 100);
+            let pages: Vec<UsedPage> = others.chain(written).collect();
+            history.add(&pages, 1.0, Duration::from_secs(epoch + 1));
+            history.forget(file..file + 250);
+        }
+        assert_eq!(history.largest_epoch_pages(), 50);
+        assert!(history.enough(0).at_most <= 1000, "{:?}", history.enough(0));
     }
 
     #[test]

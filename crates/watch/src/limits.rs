@@ -30,7 +30,7 @@ pub struct ServiceState {
     pub named: Named,
     /// Its cgroup, if it is one.
     pub cgroup: Option<PathBuf>,
-    /// What the cgroup is charged for at the end of the watch.
+    /// What the cgroup was charged for at the last look.
     pub charge: Option<Charge>,
     /// Pages that the watch has seen then, of those that are charged to the cgroup.
     pub seen_pages: u64,

@@ -269,7 +269,7 @@ fn time_of(metric: &Metric, signals: &OwnedFd) -> anyhow::Result<Duration> {
 /// Watches the service. `None`: it cannot be watched here.
 fn watch_before(orders: &Orders, signals: &OwnedFd) -> anyhow::Result<Option<ServiceWatching>> {
     let time = orders.duration.mul_f64(WATCHED_PART);
-    let watch = || {
+    let watch = || -> anyhow::Result<ServiceWatching> {
         let mut watching = watch::begin_service(&orders.service, orders.how)?;
         watch::observe_service(&mut watching, &orders.service, time, &mut None, signals)?;
         Ok(watching)

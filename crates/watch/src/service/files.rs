@@ -217,6 +217,20 @@ pub(super) fn put_to(found: &mut Found, files: &FileLook) {
     found.used_pages.cached = order(&mut found.used) - mapped;
 }
 
+/// Of the pages that were used in an epoch, those that memory is of use for. Files that are written
+/// and removed in the same epoch are not.
+pub(super) fn lasting(
+    used: &[UsedPage],
+    gone: &[Range<u64>],
+    is_known: impl Fn(u64) -> bool,
+) -> impl Iterator<Item = UsedPage> {
+    let starts: BTreeMap<u64, u64> = gone.iter().map(|pages| (pages.start, pages.end)).collect();
+    used.iter().copied().filter(move |page| {
+        let before = starts.range(..=page.number).next_back();
+        is_known(page.number) || before.is_none_or(|(_, end)| page.number >= *end)
+    })
+}
+
 /// Those of some pages that are known, as ranges.
 pub(super) fn known(pages: &[Range<u64>], is_known: impl Fn(u64) -> bool) -> Vec<Range<u64>> {
     let mut pages: Vec<u64> = pages.iter().cloned().flatten().filter(|page| is_known(*page)).collect();
@@ -240,6 +254,16 @@ mod tests {
 
     fn numbers(used: &[UsedPage]) -> Vec<u64> {
         used.iter().map(|page| page.number - FIRST).collect()
+    }
+
+    #[test]
+    fn pages_that_come_and_go_in_an_epoch_are_not_lasting() {
+        let used: Vec<UsedPage> = (0..10).map(|number| UsedPage { number, dirty: false }).collect();
+        let numbers = |gone: &[Range<u64>]| -> Vec<u64> {
+            lasting(&used, gone, |page| page == 3).map(|page| page.number).collect()
+        };
+        assert_eq!(numbers(&[]), (0..10).collect::<Vec<_>>());
+        assert_eq!(numbers(&[7..9, 2..5]), [0, 1, 3, 5, 6, 9]);
     }
 
     #[test]

@@ -1,10 +1,10 @@
 //! The watch of a service: looks at its processes once a period, and takes in what it finds.
 
-use super::files::{FileLook, Files, known, put_to};
+use super::files::{FileLook, Files, known, lasting, put_to};
 use super::frames::{Found, Frames, Pages};
 use super::member::{Became, Member, MemberLook};
 use super::page_flags::PageFlags;
-use crate::look::{Price, WatchError};
+use crate::look::{Price, UsedPage, WatchError};
 use crate::{History, Options, ServiceState, TraceSender};
 use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -46,8 +46,10 @@ pub struct ServiceWatching {
     /// The time from the last look to the next.
     period: Duration,
     history: History,
-    /// Pages that the last look with processes has found, of those that are charged to the service.
+    /// Pages that the last look with processes has found, of those that are charged to the service,
+    /// and what it was charged for then.
     seen_pages: u64,
+    charge: Option<Charge>,
     began: Instant,
     /// When the last look was, and the same from the start of the machine. `None`: no bits have
     /// been cleared yet.
@@ -152,6 +154,7 @@ impl ServiceWatching {
             period: options.every,
             history: History::default(),
             seen_pages: 0,
+            charge: None,
             began: Instant::now(),
             looked: None,
         })
@@ -170,9 +173,9 @@ impl ServiceWatching {
     /// What is known of the service now, besides the pages that it used.
     pub fn state(&self) -> ServiceState {
         let cgroup = self.cgroup().map(Path::to_path_buf);
-        let charge = cgroup.as_deref().and_then(Charge::of);
-        let (seen_pages, sees_files) = (self.seen_pages, self.files.is_ok());
-        ServiceState { named: self.named.clone(), cgroup, charge, seen_pages, sees_files }
+        let Self { charge, seen_pages, .. } = *self;
+        let (named, sees_files) = (self.named.clone(), self.files.is_ok());
+        ServiceState { named, cgroup, charge, seen_pages, sees_files }
     }
 
     /// What the epochs so far say. Pages are numbered by their frames, those of files beyond that.
@@ -228,6 +231,7 @@ impl ServiceWatching {
             let elsewhere = look.charged_elsewhere.map_or(0, Pages::all);
             let cached = look.cached_pages.filter(|_| self.files.is_ok()).unwrap_or_default();
             self.seen_pages = look.resident.all().saturating_sub(elsewhere) + cached;
+            self.charge = self.cgroup().and_then(Charge::of);
         }
         let used = processor_time().saturating_sub(began);
         let Some((before, _)) = before else {
@@ -237,12 +241,16 @@ impl ServiceWatching {
             return Ok(Ok(None));
         };
         found.dropped.iter().for_each(|pages| self.history.forget(pages.clone()));
+        let is_known = |page: u64| self.history.last_use(page).is_some();
+        let lasting: Vec<UsedPage> = lasting(&found.used, &files.gone, is_known).collect();
         let (time, length) = (now - self.began, now - before);
         if let Some(peak_bytes) = self.group.peak_bytes() {
             let elsewhere = look.charged_elsewhere.map_or(0, Pages::all);
-            self.history.bound(peak_bytes / PAGE_BYTES + elsewhere);
+            let shared = look.resident.shared + look.unmapped_shared_pages.unwrap_or_default();
+            let cached = look.resident.file + look.cached_pages.unwrap_or_default();
+            self.history.bound(peak_bytes / PAGE_BYTES + elsewhere, cached + shared);
         }
-        let first_used_pages = self.history.add(&found.used, 1.0, time);
+        let first_used_pages = self.history.add(&lasting, 1.0, time);
         files.gone.iter().for_each(|pages| self.history.forget(pages.clone()));
         if let Some(trace) = trace {
             found.dropped.iter().try_for_each(|pages| trace.dropped(pages))?;
