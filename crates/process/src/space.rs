@@ -113,8 +113,8 @@ impl Space {
         Ok(Self { process, thread, descriptor, pagemap, mappings: Vec::new() })
     }
 
-    /// Claims the accessed bits until this is dropped. Of two that watch a process, each would clear
-    /// what the other wants to read, and both would see too few uses.
+    /// Claims the accessed bits until this is dropped. Of two that watch a process, each would
+    /// clear what the other wants to read, and both would see too few uses.
     ///
     /// # Errors
     /// [`io::ErrorKind::WouldBlock`]: they are claimed already.

@@ -68,8 +68,8 @@ impl Watch {
     }
 }
 
-/// Whether processes can be watched here (`--pid`), or services (`--tree`). If not, the command says
-/// in a line what is missing.
+/// Whether processes can be watched here (`--pid`), or services (`--tree`). If not, the command
+/// says in a line what is missing.
 pub(crate) fn can_watch(option: &str) -> bool {
     let sleeper = spawn(command("sleep").arg("600"));
     let output = output(sweephand().args(["watch", "--for", "100ms", option]).arg(sleeper.id().to_string()));

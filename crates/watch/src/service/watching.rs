@@ -46,14 +46,20 @@ pub struct ServiceWatching {
     /// The time from the last look to the next.
     period: Duration,
     history: History,
-    /// Pages that the last look with processes has found, of those that are charged to the service,
-    /// and what it was charged for then.
-    seen_pages: u64,
-    charge: Option<Charge>,
+    charged: Charged,
     began: Instant,
     /// When the last look was, and the same from the start of the machine. `None`: no bits have
     /// been cleared yet.
     looked: Option<(Instant, Duration)>,
+}
+
+/// What the service was charged for at the last look with processes.
+#[derive(Clone, Copy, Debug, Default)]
+struct Charged {
+    /// `None`: it has no memory cgroup.
+    charge: Option<Charge>,
+    /// Pages that the look has found, of those that are charged to the service.
+    seen_pages: u64,
 }
 
 /// A process of the service that is left out, because it cannot be opened.
@@ -153,8 +159,7 @@ impl ServiceWatching {
             price,
             period: options.every,
             history: History::default(),
-            seen_pages: 0,
-            charge: None,
+            charged: Charged::default(),
             began: Instant::now(),
             looked: None,
         })
@@ -173,7 +178,7 @@ impl ServiceWatching {
     /// What is known of the service now, besides the pages that it used.
     pub fn state(&self) -> ServiceState {
         let cgroup = self.cgroup().map(Path::to_path_buf);
-        let Self { charge, seen_pages, .. } = *self;
+        let Charged { charge, seen_pages } = self.charged;
         let (named, sees_files) = (self.named.clone(), self.files.is_ok());
         ServiceState { named, cgroup, charge, seen_pages, sees_files }
     }
@@ -230,8 +235,10 @@ impl ServiceWatching {
         if !look.members.is_empty() {
             let elsewhere = look.charged_elsewhere.map_or(0, Pages::all);
             let cached = look.cached_pages.filter(|_| self.files.is_ok()).unwrap_or_default();
-            self.seen_pages = look.resident.all().saturating_sub(elsewhere) + cached;
-            self.charge = self.cgroup().and_then(Charge::of);
+            self.charged = Charged {
+                charge: self.cgroup().and_then(Charge::of),
+                seen_pages: look.resident.all().saturating_sub(elsewhere) + cached,
+            };
         }
         let used = processor_time().saturating_sub(began);
         let Some((before, _)) = before else {
