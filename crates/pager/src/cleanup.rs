@@ -42,7 +42,8 @@ const HALT_POLL_NS: &str = "200000";
 ///
 /// A cgroup that processes are just leaving cannot be removed for a moment. A swap area in use is
 /// not removed, and one that is not in use cannot be switched off. Switching one off may also fail
-/// for a moment because memory is short.
+/// because memory is short: that of the machine, or that of another cgroup which is full, and whose
+/// pages the kernel has put there. So after five seconds a process of its own goes on trying.
 ///
 /// Where processes go on, or may, one of them may just be about to begin a program with the run's
 /// library. It is left there for a second: a process of its own sees to that.
@@ -76,15 +77,16 @@ while [ -d "$1" ] && ! rmdir "$1" && [ $tries -lt 300 ]; do
     sleep 0.02
     tries=$((tries + 1))
 done
+is_on() { grep -qsF "$(printf %s "$1" | sed 's/ /\\040/g') " /proc/swaps; }
 switch_off() {
-    tries=300
-    while ! swapoff "$1" && [ $tries -lt 350 ] && grep -qsF "$1 " /proc/swaps; do
-        sleep 0.1
+    tries=0
+    while ! swapoff "$1" && [ $tries -lt "$2" ] && is_on "$1"; do
+        sleep "$3"
         tries=$((tries + 1))
     done
 }
 if [ -n "$zram" ]; then
-    switch_off "/dev/zram$zram"
+    switch_off "/dev/zram$zram" 50 0.1
     tries=300
     while [ -d "/sys/block/zram$zram" ] && ! echo "$zram" > /sys/class/zram-control/hot_remove &&
         [ $tries -lt 350 ]; do
@@ -93,8 +95,12 @@ if [ -n "$zram" ]; then
     done
 fi
 if [ -n "$3" ]; then
-    switch_off "$3"
-    rm -f "$3"
+    switch_off "$3" 50 0.1
+    if is_on "$3"; then
+        (switch_off "$3" 3600 1; rm -f "$3") &
+    else
+        rm -f "$3"
+    fi
 fi
 if [ -n "$left" ] && [ -d "$4" ]; then
     (sleep 1; rm -rf "$4") &
@@ -214,7 +220,8 @@ impl Cleanup {
             // If standard error cannot be written, the message is lost.
             let _ = writeln!(
                 std::io::stderr(),
-                "sweephand: note: what the run needed could not be removed; do so by hand: {}",
+                "sweephand: note: what the run needed could not be removed yet. A swap file is tried again for an \
+                 hour; by hand: {}",
                 self.by_hand
             );
         }
@@ -225,5 +232,55 @@ impl Cleanup {
 impl Drop for Cleanup {
     fn drop(&mut self) {
         self.end("end\n");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::Permissions;
+    use std::os::unix::fs::PermissionsExt;
+    use std::path::PathBuf;
+    use sweephand_checks::{Need, skip};
+
+    fn is_on(area: &Path) -> bool {
+        // The kernel writes a space so.
+        let name = area.to_string_lossy().replace(' ', "\\040");
+        fs::read_to_string("/proc/swaps").is_ok_and(|areas| areas.contains(&name))
+    }
+
+    /// A swap area on a disk, with a space in its name. `None`: there can be none here.
+    fn swap_area(folder: &Path) -> Option<PathBuf> {
+        let area = folder.join("an area.swap");
+        fs::write(&area, vec![1; 1 << 20]).unwrap();
+        fs::set_permissions(&area, Permissions::from_mode(0o600)).unwrap();
+        let does =
+            |command: &str| Command::new(command).arg(&area).output().is_ok_and(|made| made.status.success());
+        (does("mkswap") && does("swapon")).then_some(area)
+    }
+
+    /// A swap area that cannot be switched off in five seconds is removed as soon as it can.
+    #[test]
+    fn a_swap_area_is_tried_again_until_it_can_be_switched_off() {
+        let folder = tempfile::tempdir_in(std::env::current_dir().unwrap()).unwrap();
+        let Some(area) = swap_area(folder.path()) else { return skip(Need::Swap, "no swap area") };
+        let (hindrance, switch) = (folder.path().join("hindrance"), folder.path().join("swapoff"));
+        fs::write(&hindrance, "").unwrap();
+        let refuse = format!("#!/bin/sh\n[ ! -e '{}' ] && exec /sbin/swapoff \"$1\"\n", hindrance.display());
+        fs::write(&switch, refuse).unwrap();
+        fs::set_permissions(&switch, Permissions::from_mode(0o755)).unwrap();
+        let mut tidy = Command::new("/bin/sh");
+        tidy.args(["-c", SCRIPT, "sweephand-tidy", "", ""]).arg(&area).args(["", "", ""]);
+        tidy.env("PATH", format!("{}:/usr/sbin:/usr/bin:/sbin:/bin", folder.path().display()));
+        let mut tidy = tidy.stdin(Stdio::piped()).spawn().unwrap();
+        tidy.stdin.take().unwrap().write_all(b"keep\n").unwrap();
+        let ended = tidy.wait().unwrap();
+        assert!(!ended.success() && area.exists() && is_on(&area), "{ended}");
+        fs::remove_file(hindrance).unwrap();
+        let start = Instant::now();
+        while area.exists() || is_on(&area) {
+            assert!(start.elapsed() < Duration::from_secs(60), "it is still there");
+            thread::sleep(Duration::from_millis(50));
+        }
     }
 }
