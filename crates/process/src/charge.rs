@@ -30,6 +30,8 @@ pub struct Charge {
     pub all_bytes: u64,
     /// Page tables, stacks in the kernel, network buffers and the like.
     pub kernel_bytes: u64,
+    /// Cached files, mapped or not, without shared memory. `None`: the kernel does not say.
+    pub file_bytes: Option<u64>,
     /// Pages of files that were not used for some time, by the kernel's lists: they go first.
     pub inactive_file_bytes: u64,
     /// The limit, if there is one: the lower of `memory.high` and `memory.max` in version 2.
@@ -51,6 +53,7 @@ impl Charge {
                 is_v1: false,
                 all_bytes,
                 kernel_bytes,
+                file_bytes: file_bytes(&stat),
                 inactive_file_bytes: count("inactive_file"),
                 limit_bytes: ["memory.high", "memory.max"].into_iter().filter_map(number).min(),
             });
@@ -62,6 +65,7 @@ impl Charge {
             all_bytes,
             kernel_bytes: number("memory.kmem.usage_in_bytes")
                 .unwrap_or_else(|| all_bytes.saturating_sub(pages)),
+            file_bytes: file_bytes(&stat),
             inactive_file_bytes: count("total_inactive_file"),
             limit_bytes: number("memory.limit_in_bytes"),
         })
@@ -82,7 +86,7 @@ mod tests {
 
     #[test]
     fn both_versions_are_read() {
-        let stat = "anon 500\nfile 300\nkernel 70\nsock 5\ninactive_file 40\n";
+        let stat = "anon 500\nfile 300\nshmem 20\nkernel 70\nsock 5\ninactive_file 40\n";
         let files = [
             ("memory.current", "900\n"),
             ("memory.high", "max\n"),
@@ -93,6 +97,7 @@ mod tests {
             is_v1: false,
             all_bytes: 900,
             kernel_bytes: 75,
+            file_bytes: Some(280),
             inactive_file_bytes: 40,
             limit_bytes: Some(1000),
         };
@@ -107,7 +112,8 @@ mod tests {
             ("memory.limit_in_bytes", "9223372036854771712\n"),
             ("memory.stat", stat),
         ];
-        let expected = Charge { is_v1: true, kernel_bytes: 100, limit_bytes: None, ..expected };
+        let expected =
+            Charge { is_v1: true, kernel_bytes: 100, file_bytes: None, limit_bytes: None, ..expected };
         assert_eq!(charge(&files), Some(expected));
         files.push(("memory.kmem.usage_in_bytes", "80\n"));
         assert_eq!(charge(&files), Some(Charge { kernel_bytes: 80, ..expected }));

@@ -13,7 +13,6 @@
 //! order, and the first that has what is looked for counts: that with the memory controller, that
 //! of version 2, that of systemd, the others. Cgroups of version 1 and 2 list processes alike.
 
-use crate::charge::file_bytes;
 use crate::container_names::{LEAST_ID_DIGITS, meant_by};
 use crate::family::{children, started};
 use std::collections::btree_map::Entry;
@@ -234,12 +233,6 @@ impl Group {
         };
         let all = std::iter::once(path.to_path_buf()).chain(all_below(path));
         all.filter_map(|path| fs::metadata(path).ok()).map(|of| of.ino()).collect()
-    }
-
-    /// Cached files that are charged to the cgroup and to those below it, without shared memory.
-    /// `None`: it is no cgroup, or not one with the memory controller.
-    pub fn cached_bytes(&self) -> Option<u64> {
-        file_bytes(&fs::read_to_string(self.cgroup()?.join("memory.stat")).ok()?)
     }
 
     /// The most bytes that the cgroup was charged for at a time. `None`: it is none, or the kernel

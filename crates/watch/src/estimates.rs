@@ -12,10 +12,16 @@
 //!
 //! Faults on pages used for the first time in the watch are not counted, as in [`History`].
 //!
+//! Pages of files that are used in one epoch only, such as those of a backup or a dump, are left
+//! out. The kernel puts a page of a file behind the others until it is used again, so these go
+//! first and take the place of none. The policies here do not know files, and would let them push
+//! out what is in use.
+//!
 //! The watch is cut into parts of equal length, so that it can be seen how the faults vary.
 
 use crate::History;
-use std::collections::BTreeSet;
+use crate::history::FIRST_KEPT;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Cursor;
 use std::time::Duration;
 use sweephand_contents::hash;
@@ -119,7 +125,7 @@ impl Estimates {
         parts: Vec<Part>,
     ) -> Result<Option<Self>, SweepError> {
         let Some(uses) = history.uses() else { return Ok(None) };
-        let (trace, ends) = trace_of(uses.epochs())?;
+        let (trace, ends) = trace_of(|| uses.epochs())?;
         let records = trace.header().totals.records;
         if records == 0 {
             return Ok(None);
@@ -193,13 +199,17 @@ pub(crate) fn sizes(history: &History, number: u64) -> Vec<u64> {
 }
 
 /// The uses as a trace, and the records before the end of each epoch; before the first, 0.
-fn trace_of(epochs: impl Iterator<Item = (Vec<u64>, Vec<u64>)>) -> Result<(Trace, Vec<u64>), Error> {
+fn trace_of<E: Iterator<Item = (Vec<u64>, Vec<u64>)>>(
+    epochs: impl Fn() -> E,
+) -> Result<(Trace, Vec<u64>), Error> {
+    let passing = passing_pages(epochs());
     let mut writer = Writer::with_level(Cursor::new(Vec::new()), Metadata::default(), LEVEL)?;
     let mut ends = vec![0];
-    for (epoch, (gone, mut used)) in (1..).zip(epochs) {
+    for (epoch, (gone, mut used)) in (1..).zip(epochs()) {
         for page in gone {
             writer.unmap(page, 1)?;
         }
+        used.retain(|page| !passing.contains(&(epoch, *page)));
         used.sort_unstable_by_key(|page| hash(page ^ hash(epoch)));
         for page in used {
             writer.reference(page, false)?;
@@ -208,6 +218,21 @@ fn trace_of(epochs: impl Iterator<Item = (Vec<u64>, Vec<u64>)>) -> Result<(Trace
     }
     let (bytes, _) = writer.finish(EndTotals::default())?;
     Ok((Trace::from_bytes(bytes.into_inner())?, ends))
+}
+
+/// Pages of files whose contents are used in one epoch only, each with that epoch. The first is 1.
+fn passing_pages(epochs: impl Iterator<Item = (Vec<u64>, Vec<u64>)>) -> BTreeSet<(u64, u64)> {
+    // The epoch of a page's only use so far; 0 after a second one.
+    let (mut only, mut passing) = (BTreeMap::new(), BTreeSet::new());
+    for (epoch, (gone, used)) in (1..).zip(epochs) {
+        let gone = gone.iter().filter_map(|page| Some((only.remove(page)?, *page)));
+        passing.extend(gone);
+        for page in used.into_iter().filter(|page| *page >= FIRST_KEPT) {
+            only.entry(page).and_modify(|only| *only = 0).or_insert(epoch);
+        }
+    }
+    passing.extend(only.into_iter().map(|(page, epoch)| (epoch, page)));
+    passing
 }
 
 /// The parts of a watch: equally long, but for the epochs that do not end with them.
@@ -280,6 +305,28 @@ mod tests {
         assert_eq!(faults[0][7..], [400; 5]);
         assert_eq!(faults[1], [0, 0, 0, 0, 0, 0, 0, 400, 400, 400, 400, 400]);
         assert_eq!(faults[2], [0; 12]);
+    }
+
+    /// A loop over 100 pages beside a file that is written anew in each epoch, or read once.
+    #[test]
+    fn files_that_pass_push_out_nothing() {
+        let faults = |first: &dyn Fn(u64) -> u64, is_removed: bool| {
+            let mut history = History::default();
+            history.keep_uses();
+            for epoch in 0..12 {
+                let file = first(epoch)..first(epoch) + 200;
+                add(&mut history, (0..100).chain(file.clone()), Duration::from_secs(epoch + 1));
+                if is_removed {
+                    history.forget(file);
+                }
+            }
+            let estimates = Estimates::of(&history, &specs(&["clock"]), &[110, 300]).unwrap().unwrap();
+            [0, 1].map(|size| estimates.policies[0].in_all(size))
+        };
+        assert_eq!(faults(&|_| FIRST_KEPT, true), [0, 0], "it is written anew, with the same numbers");
+        assert_eq!(faults(&|epoch| FIRST_KEPT + 200 * epoch, false), [0, 0]);
+        assert!(faults(&|_| FIRST_KEPT, false)[0] > 1000, "it is read again and again");
+        assert!(faults(&|epoch| 1000 + 200 * epoch, true)[0] > 100, "memory of no file is in use at once");
     }
 
     #[test]

@@ -231,6 +231,7 @@ mod tests {
             kernel_bytes: 10 * MIB,
             inactive_file_bytes: 50 * MIB,
             limit_bytes: Some(400 * MIB),
+            ..Charge::default()
         };
         let limits = Limits::of(&needs, state(Named::Unit("web".into()), Some("/cgroup/web"), Some(charge)));
         let expected = peak.memory_pages * PAGE_BYTES + limits.kernel_bytes + limits.unseen_bytes;

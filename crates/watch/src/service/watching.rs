@@ -109,6 +109,8 @@ pub struct ServiceLook {
     /// Pages of shared memory that no process has mapped, and that stay for the next one to use.
     /// `None`: the kernel does not tell.
     pub unmapped_shared_pages: Option<u64>,
+    /// What the service is charged for. `None`: it has no memory cgroup.
+    pub charge: Option<Charge>,
     /// Cached pages of files that no process has mapped, as far as they are charged to the service.
     /// `None`: it has no memory cgroup.
     pub cached_pages: Option<u64>,
@@ -236,7 +238,7 @@ impl ServiceWatching {
             let elsewhere = look.charged_elsewhere.map_or(0, Pages::all);
             let cached = look.cached_pages.filter(|_| self.files.is_ok()).unwrap_or_default();
             self.charged = Charged {
-                charge: self.cgroup().and_then(Charge::of),
+                charge: look.charge,
                 seen_pages: look.resident.all().saturating_sub(elsewhere) + cached,
             };
         }
@@ -332,8 +334,9 @@ impl ServiceWatching {
         (look.unknown_pages, look.dirty_pages) = (found.unknown_pages, found.dirty_pages);
         look.dropped_pages = found.dropped.iter().map(|pages| pages.end - pages.start).sum();
         let mapped_files = found.mapped.file - found.elsewhere.file;
-        let cached = self.group.cached_bytes().map(|bytes| bytes / PAGE_BYTES);
-        look.cached_pages = cached.map(|pages| pages.saturating_sub(mapped_files));
+        look.charge = self.cgroup().and_then(Charge::of);
+        let cached = look.charge.and_then(|charge| charge.file_bytes);
+        look.cached_pages = cached.map(|bytes| (bytes / PAGE_BYTES).saturating_sub(mapped_files));
         Ok((look, found, file_look))
     }
 
