@@ -31,7 +31,8 @@ import disks
 import programs
 
 HERE = pathlib.Path(__file__).resolve().parent
-STEPS = ("native", "predicted", "measured", "cost", "usage")
+STEPS = ("native", "predicted", "measured", "cost", "usage", "long")
+USUAL_STEPS = STEPS[:-1]
 LIMITS = 10
 PAGE_MIB = 4096 / MIB
 SWAP_MIB = 2048
@@ -326,6 +327,37 @@ class Measuring:
                 seconds=ran,
             )
 
+    def measure_long(self):
+        """What a watch takes over a long time, in which the service has load every other second."""
+        self.fresh()
+        command = [str(self.args.sweephand), "watch", "--cgroup", str(self.cgroup.path), "--json"]
+        with contextlib.ExitStack() as undo:
+            watch = subprocess.Popen(
+                command,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+                preexec_fn=programs.prepare_child,
+            )
+            undo.callback(end, watch)
+            lines = []
+            reader = threading.Thread(target=lambda: lines.extend(watch.stdout))
+            reader.start()
+            # The pipes are closed by `end`, when nothing is read any more.
+            undo.callback(reader.join)
+            undo.callback(watch.send_signal, signal.SIGINT)
+            started = time.monotonic()
+            while time.monotonic() - started < self.args.long and watch.poll() is None:
+                self.service.rate(1)
+                time.sleep(1)
+            self.keep(
+                "long",
+                seconds=time.monotonic() - started,
+                epochs=sum('"event":"epoch"' in line for line in lines),
+                watcher_cpu_s=cpu_seconds(watch.pid),
+                watcher_peak_mib=servers_peak_mib(watch.pid),
+            )
+
     def measure_usage(self):
         """What others would set, and what that costs."""
         self.fresh()
@@ -449,6 +481,7 @@ def measure(args, file):
                         ("cost", measuring.measure_cost),
                         ("measured", measuring.measure_limits),
                         ("usage", measuring.measure_usage),
+                        ("long", measuring.measure_long),
                     ):
                         if step in steps:
                             function()
@@ -467,7 +500,7 @@ def main():
         return
     parser = argparse.ArgumentParser(description=__doc__, epilog="table [CSV ...] only prints the tables of results.")
     parser.add_argument("--services", default=",".join(services.SERVICES), help="comma list")
-    parser.add_argument("--steps", default=",".join(STEPS), help="comma list; native is always done")
+    parser.add_argument("--steps", default=",".join(USUAL_STEPS), help="comma list; native is always done")
     parser.add_argument("--rounds", type=int, default=3, help="of the ten limits")
     parser.add_argument("--seconds", type=float, default=2, help="of load in each measurement")
     parser.add_argument("--settle", type=float, default=1, help="seconds of load after a limit has changed")
@@ -476,6 +509,7 @@ def main():
     parser.add_argument("--every", default="1s", help="its epochs")
     parser.add_argument("--turns", type=int, default=5, help="with and without the watch")
     parser.add_argument("--turn", type=float, default=2, help="seconds of a turn")
+    parser.add_argument("--long", type=float, default=3600, help="seconds of the step long")
     parser.add_argument("--sweephand", type=pathlib.Path, default=programs.ROOT / "target/release/sweephand")
     parser.add_argument("--duckdb", default=sys.executable, help="a Python that has the package duckdb")
     parser.add_argument("--damo", default="damo", help="the command of the package damo")

@@ -67,7 +67,7 @@ def shown(value, form=".0f", after=""):
 def table(paths):
     """Predicted beside measured, and what watching costs."""
     rows = read_rows(paths)
-    lines, errors, costs, usages, counts = [], [], [], [], []
+    lines, errors, costs, usages, counts, longs = [], [], [], [], [], []
     for name in dict.fromkeys(row["service"] for row in rows):
         of = {}
         for row in rows:
@@ -97,6 +97,9 @@ def table(paths):
                 costs.append([name, shown(cost, ".3f"), shown(each, ".3f"), shown(used, ".2f", " %"), shown(peak)])
             else:
                 costs.append([name, row["said"], "-", "-", "-"])
+        for row in of.get("long", []):
+            ran, cpu, peak = (number(row, field) for field in ("seconds", "watcher_cpu_s", "watcher_peak_mib"))
+            longs.append([name, shown(ran), row["epochs"], shown(cpu, ".1f"), shown(100 * cpu / ran, ".2f", " %"), shown(peak)])
         if "usage" in of:
             by = {row["by"]: row for row in of["usage"]}
             limits = [by.get(other, {}) for other in OTHERS]
@@ -122,6 +125,9 @@ def table(paths):
         programs.print_table(
             ["service", "rate, times", "rate a processor second", "watcher's processor", "its MiB"], costs
         )
+    if longs:
+        print("\nA long watch\n")
+        programs.print_table(["service", "seconds", "epochs", "processor s", "of the time", "its MiB"], longs)
     if usages:
         print("\nWhat others would set\n")
         programs.print_table(["service", *(word for other in OTHERS for word in (other, "slowdown"))], usages)
