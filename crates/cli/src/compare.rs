@@ -318,8 +318,11 @@ impl Programs<'_> {
         match variant {
             Variant::Native => KernelRun::start(command, &KernelMemory::Unlimited, prepare).map(boxed),
             Variant::Kernel(limit_bytes) => {
-                let memory =
-                    KernelMemory::Limited { limit_bytes: *limit_bytes, swap: swap.clone(), pool_bytes: 0 };
+                let memory = KernelMemory::Limited {
+                    limit_bytes: *limit_bytes,
+                    swap: swap.clone(),
+                    pool: PoolSize::Off,
+                };
                 KernelRun::start(command, &memory, prepare).map(boxed)
             }
             Variant::Policy(limit_bytes, spec) => {

@@ -38,8 +38,6 @@ const DEFAULT_POLICY: &str = "clock-pro-strict";
 const AUTO: &str = "auto";
 /// No compressed memory.
 const OFF: &str = "off";
-/// Why a size that changes is refused where the kernel pages.
-const AUTO_NEEDS_AGENT: &str = "--compress auto: only an agent measures what pays; write a size";
 
 /// Signals that end a program with a core dump.
 const CORE_SIGNALS: [i32; 10] =
@@ -108,11 +106,12 @@ pub(crate) struct Args {
     /// pages, or a percentage of --memory. An agent writes them to the disk when the part is full.
     /// Pages that are read ahead go to the disk, and so do those that do not compress to three
     /// quarters. With auto, the part is as large as pays, which may be none, and changes with the
-    /// program; that needs an agent, so it means --backend anon. The kernel (--kernel, --backend
-    /// swap) gets a zram device that may hold twice SIZE before compression. What does not fit goes
-    /// to the disk
-    #[arg(long, value_name = "off|auto|SIZE", default_value = OFF, conflicts_with_all = ["tasks", "pid"])]
-    compress: String,
+    /// program. Where the kernel pages (--kernel, --backend swap), it gets a zram device that may
+    /// hold twice SIZE before compression, and what does not fit goes to the disk. With auto, it
+    /// uses the device as long as that pays; --kernel takes no auto, because nobody measures there
+    /// [default: off; if no policy is named and the kernel pages to a slow disk, auto]
+    #[arg(long, value_name = "off|auto|SIZE", conflicts_with_all = ["tasks", "pid"])]
+    compress: Option<String>,
     /// Keep the machine's processors from sleeping during the run, also under --kernel. Faults are
     /// then answered sooner, above all on virtual machines, if read-ahead does not help. Takes
     /// power, and processor time of the host. Needs root
@@ -123,8 +122,8 @@ pub(crate) struct Args {
     /// and all that it starts, under one limit. auto: swap if no policy is named and root runs the
     /// command, anon otherwise, and swap again for a program that can have no agent. Under swap
     /// without a --policy, the kernel chooses the pages as long as clock-pro-strict is not faster;
-    /// trials during the run show that. --io sync, --read-delay, --compress auto,
-    /// --reference-bits and --cgroup-limit mean anon
+    /// trials during the run show that. --io sync, --read-delay, --reference-bits and
+    /// --cgroup-limit mean anon
     #[arg(long, default_value = "auto", value_parser = one_of(&Backend::ALL))]
     backend: Backend,
     /// How the pager learns which pages are in use. hardware reads the processor's accessed bits,
@@ -162,8 +161,8 @@ pub(crate) enum Rule {
 impl Args {
     /// Refuses options that mean nothing with the backend.
     pub(crate) fn check_backend(&self) -> anyhow::Result<()> {
-        if self.kernel && self.compress == AUTO {
-            bail!("--kernel does not go with {AUTO_NEEDS_AGENT}");
+        if self.kernel && self.compress.as_deref() == Some(AUTO) {
+            bail!("--kernel does not go with --compress auto: nobody measures what pays there; write a size");
         }
         if self.backend != Backend::Swap {
             return Ok(());
@@ -173,7 +172,6 @@ impl Args {
             (self.kernel, "--kernel: there the kernel chooses by itself"),
             (self.io == InputOutput::Sync, "--io: the kernel reads and writes its swap file"),
             (self.read_delay.is_some(), "--read-delay: the kernel reads its swap file"),
-            (self.compress == AUTO, AUTO_NEEDS_AGENT),
             (
                 self.reference_bits == ReferenceBits::Software,
                 "--reference-bits software: nobody unmaps pages there",
@@ -191,7 +189,6 @@ impl Args {
     fn backend(&self) -> Backend {
         let is_of_agents = self.io == InputOutput::Sync
             || self.read_delay.is_some()
-            || self.compress == AUTO
             || self.reference_bits != ReferenceBits::Auto
             || self.cgroup_limit.is_some();
         if self.backend == Backend::Auto && is_of_agents { Backend::Anon } else { self.backend }
@@ -207,13 +204,22 @@ impl Args {
             prefetch_pages: self.prefetch_pages()?,
             use_ring: self.use_ring(),
             read_delay: self.read_delay.unwrap_or_default(),
-            pool: pool_size(&self.compress, limit_bytes)?,
+            pool: self.pool(limit_bytes)?,
             backend: self.backend(),
             // Whoever names a policy wants to see that one.
             by_turns: self.policy.is_none(),
             reference_bits: self.reference_bits,
             cgroup_limit: cgroup_limit(self.cgroup_limit.as_deref())?,
         })
+    }
+
+    /// What compressed pages have.
+    fn pool(&self, limit_bytes: u64) -> anyhow::Result<PoolSize> {
+        match &self.compress {
+            Some(size) => pool_size(size, limit_bytes),
+            None if self.kernel || self.policy.is_some() => Ok(PoolSize::Off),
+            None => Ok(PoolSize::AutoIfSlow),
+        }
     }
 
     /// Whether it is the programs of a file that are run.
@@ -259,7 +265,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     }
     let run: Box<dyn Running> = if args.kernel {
         let Options { limit_bytes, swap, pool, .. } = options;
-        let memory = KernelMemory::Limited { limit_bytes, swap, pool_bytes: pool.device_bytes() };
+        let memory = KernelMemory::Limited { limit_bytes, swap, pool };
         Box::new(KernelRun::start(&args.command, &memory, |_| {})?)
     } else {
         let (run, no_agent) = sweephand_pager::start(&args.command, &options, |_| {})?;

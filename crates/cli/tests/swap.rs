@@ -260,6 +260,21 @@ fn compressed_memory_is_a_zram_device_that_goes_with_the_run() {
         expect_limit_kept(&counts);
         assert_eq!(zram_devices(), before);
     }
+    // As much as pays, whatever the disk.
+    let auto = ["--memory", "16MiB", "--compress", "auto"];
+    for variant in [&[][..], &["--backend", "swap", "--policy", "clock-pro"]] {
+        let _input = trying(|| format!("{variant:?}, auto"));
+        let counts = counts_by_turns(&[variant, &auto].concat(), "pooled", &["32", "2", "1"]);
+        assert!(count(&counts, "pool_puts") > 0 && count(&counts, "pool_hits") > 0, "{counts}");
+        expect_limit_kept(&counts);
+        assert_eq!(zram_devices(), before);
+    }
+    let random = ["--memory", "16MiB", "--compress", "auto"];
+    let counts = counts_by_turns(&random, "churn", &["32", "12", "1"]);
+    assert!(count(&counts, "pool_changes") > 0, "it is switched off: {counts}");
+    assert!(count(&counts, "pages_written") > 4 << 8, "what it held goes to the disk: {counts}");
+    assert_eq!(zram_devices(), before);
+
     // Nothing compresses, and much is asked for: the device leaves a quarter.
     let script = "import os, hashlib; b = [os.urandom(4096) for _ in range(8192)]; \
                   [hashlib.md5(x).digest() for _ in range(2) for x in b]; print('right')";

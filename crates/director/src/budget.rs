@@ -111,6 +111,11 @@ impl Budget {
         }
     }
 
+    /// The zram device, if there is one.
+    pub(crate) fn zram(&self) -> Option<Arc<Zram>> {
+        self.zram.clone()
+    }
+
     /// The processes of the program.
     pub(crate) fn processes(&self) -> Vec<u32> {
         match &self.account {
@@ -125,7 +130,8 @@ impl Budget {
         let names = ["pgmajfault", "workingset_refault_anon"];
         let counts = self.cgroup().map_or([None; 2], |cgroup| cgroup.stats(names));
         let [waits, refaults] = counts.map(Option::unwrap_or_default);
-        Progress { clock, user: users.look(&self.processes()), rounds, waits, refaults }
+        let decompressed = self.zram.as_ref().map_or(0, |zram| zram.counts().pages_read);
+        Progress { clock, user: users.look(&self.processes()), rounds, waits, refaults, decompressed }
     }
 
     /// Has processes wait for memory that there is not, instead of being killed: under load, the

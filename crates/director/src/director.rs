@@ -184,7 +184,7 @@ impl Director {
         let rounds = Rounds::new(parts.budget.limit_pages());
         let now = Instant::now();
         let stages = Stages::new(parts.budget.limit_pages(), now);
-        let turns = Turns::new(parts.choosers, &parts.budget);
+        let turns = Turns::new(&parts);
         Ok(Self {
             parts,
             choice: Choice { policy, policy_frames: frames, frames, earlier_steps: 0 },
@@ -543,6 +543,7 @@ impl Director {
         let mut shown = self.counts;
         shown.unused_ahead = self.history.unused();
         shown.directed = self.stages.directed();
+        shown.compression_changes = self.turns.compression_changes();
         *self.parts.counts.lock().unwrap_or_else(|error| error.into_inner()) = shown;
     }
 

@@ -48,9 +48,10 @@
 //! | `director` | the thread: it asks the policy, and advises the kernel |
 //! | `parts` | what the director needs |
 //! | `stage` | whether the kernel is alone, the director is beside it, or the policy chooses |
-//! | `turns` | whose turn it is to choose |
+//! | `turns` | whose turn it is to choose, and whether the zram device is used |
 //! | `budget` | the limit, and how many frames the policy has |
-//! | `trial` | which of the two is faster |
+//! | `trial` | who is faster: the kernel or the policy |
+//! | `compression` | whether a zram device pays |
 //! | `rounds` | how often the program has been through its memory |
 //! | `memory` | the pages of all processes, their accessed bits, and advice about them |
 //! | `streams` | what to read ahead: runs of faults |
@@ -61,6 +62,7 @@
 //! | `counts` | what the director counts |
 
 mod budget;
+mod compression;
 mod counts;
 mod direction;
 mod director;

@@ -37,6 +37,8 @@ pub struct Order {
     pub prefetch_pages: u32,
     /// Who chooses.
     pub choosers: Choosers,
+    /// What a read of the disk takes, if the budget's zram device is used only while it pays.
+    pub tries_zram: Option<Duration>,
     /// The first process of the program.
     pub process: u32,
 }
@@ -49,6 +51,7 @@ pub(crate) struct Parts {
     pub(crate) spec: LiveSpec,
     pub(crate) prefetch_pages: u32,
     pub(crate) choosers: Choosers,
+    pub(crate) tries_zram: Option<Duration>,
     /// The first process of the program.
     pub(crate) process: u32,
     /// Readable when it is time to end.

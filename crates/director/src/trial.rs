@@ -104,14 +104,16 @@ pub(crate) struct Progress {
     pub(crate) user: Duration,
     /// How often it has been through its memory, as far as the faults tell.
     pub(crate) rounds: u64,
-    /// Faults that waited for a read.
+    /// Faults that waited for a page that had been paged out.
     pub(crate) waits: u64,
     /// Pages that came back, those that were read ahead included.
     pub(crate) refaults: u64,
+    /// Those of them that came from a zram device.
+    pub(crate) decompressed: u64,
 }
 
 impl Progress {
-    fn since(self, start: Self) -> Self {
+    pub(crate) fn since(self, start: Self) -> Self {
         Self {
             clock: self.clock - start.clock,
             user: self.user - start.user,
@@ -119,7 +121,18 @@ impl Progress {
             // A count that cannot be read is 0.
             waits: self.waits.saturating_sub(start.waits),
             refaults: self.refaults.saturating_sub(start.refaults),
+            decompressed: self.decompressed.saturating_sub(start.decompressed),
         }
+    }
+
+    /// Faults that waited for the disk: each page of a zram device comes by itself.
+    pub(crate) fn disk_waits(self) -> u64 {
+        self.waits.saturating_sub(self.decompressed)
+    }
+
+    /// Pages that came back from the disk.
+    pub(crate) fn disk_refaults(self) -> u64 {
+        self.refaults.saturating_sub(self.decompressed)
     }
 
     /// Stretches.
@@ -148,9 +161,10 @@ impl Progress {
     /// Whether the program is slow under the kernel although what it reads is foreseen. A read
     /// takes `read`.
     fn is_promising(self, read: Duration) -> bool {
-        self.refaults as f64 * read.as_secs_f64() >= READING * self.clock.as_secs_f64()
+        let refaults = self.disk_refaults() as f64;
+        refaults * read.as_secs_f64() >= READING * self.clock.as_secs_f64()
             && self.clock.as_secs_f64() >= SLOW * self.user.as_secs_f64()
-            && self.refaults as f64 >= FORESEEN * self.waits as f64
+            && refaults >= FORESEEN * self.disk_waits() as f64
     }
 }
 
@@ -226,6 +240,11 @@ impl Trials {
                 }
             }
         }
+    }
+
+    /// What has happened since the last look does not count.
+    pub(crate) fn skip(&mut self, now: Progress) {
+        self.start = now;
     }
 
     /// Who chooses, by the last look.
@@ -343,6 +362,7 @@ mod tests {
             rounds: 0,
             waits: second * 10_000,
             refaults: second * 100_000,
+            decompressed: 0,
         };
         assert!((0..100).all(|second| looked(&mut trials, at(second)) == Chooser::Kernel));
     }
@@ -431,6 +451,7 @@ mod tests {
             rounds: 0,
             waits: clock * 10,
             refaults: clock * 100,
+            decompressed: 0,
         };
         assert_eq!(looked(&mut trials, at(500, 100)), Chooser::Kernel);
         assert_eq!(looked(&mut trials, at(1500, 200)), Chooser::Policy, "the second stretch takes 1 s");

@@ -1,71 +1,84 @@
-//! Whose turn it is to choose the pages that go: that of the kernel, or that of the policy.
+//! Whose turn it is to choose the pages that go: that of the kernel, or that of the policy. And
+//! whether a zram device is used.
 
 use crate::budget::Budget;
-use crate::parts::Choosers;
+use crate::compression::Compression;
+use crate::parts::{Choosers, Parts};
 use crate::trial::{Chooser, Trials};
 use std::time::{Duration, Instant};
 use sweephand_process::family::UserTimes;
 
-/// How often the director looks how far the program has come, if the kernel and the policy are
-/// tried by turns.
+/// How often the director looks how far the program has come, if something depends on that.
 const PROGRESS_PERIOD: Duration = Duration::from_millis(10);
 /// A look at many processes takes long. Looks take this part of the time at most.
 const PROGRESS_PART: u32 = 50;
-/// The longest turn of the director in which nothing happens, if the policy always chooses.
+/// The longest turn of the director in which nothing happens, if nothing does.
 const QUIET_PERIOD: Duration = Duration::from_millis(50);
 
 /// Whose turn it is.
-pub(crate) enum Turns {
-    /// Always the policy's.
-    Fixed,
-    /// That of the faster one.
-    Tried {
-        trials: Box<Trials>,
-        began: Instant,
-        users: UserTimes,
-        /// When it is time to look at the program again.
-        due: Instant,
-        /// Pages that had come back at the last look.
-        refaults: u64,
-    },
+pub(crate) struct Turns {
+    /// Who chooses the pages. `None`: always the policy.
+    trials: Option<Trials>,
+    /// The zram device, if it is only used while it pays.
+    compression: Option<Compression>,
+    began: Instant,
+    users: UserTimes,
+    /// When it is time to look at the program again.
+    due: Instant,
+    /// Pages that had come back from the disk at the last look.
+    refaults: u64,
 }
 
 impl Turns {
     /// Begins.
-    pub(crate) fn new(choosers: Choosers, budget: &Budget) -> Self {
-        let Choosers::Both { read } = choosers else { return Self::Fixed };
-        let (now, mut users) = (Instant::now(), UserTimes::default());
-        let trials = Box::new(Trials::new(budget.progress(Duration::ZERO, 0, &mut users), read));
-        Self::Tried { trials, began: now, users, due: now, refaults: 0 }
+    pub(crate) fn new(parts: &Parts) -> Self {
+        let (began, mut users) = (Instant::now(), UserTimes::default());
+        let start = parts.budget.progress(Duration::ZERO, 0, &mut users);
+        let trials = match parts.choosers {
+            Choosers::Policy => None,
+            Choosers::Both { read } => Some(Trials::new(start, read)),
+        };
+        let tried = parts.budget.zram().zip(parts.tries_zram);
+        let compression = tried.map(|(zram, read)| Compression::new(zram, read, start));
+        Self { trials, compression, began, users, due: began, refaults: 0 }
     }
 
     /// Whether it is the policy's turn. Looks at the program, if it is time. `rounds`: how often it
     /// has been through its memory.
     pub(crate) fn is_policys(&mut self, budget: &Budget, rounds: u64) -> bool {
-        let Self::Tried { trials, began, users, due, refaults } = self else { return true };
         let now = Instant::now();
-        if now >= *due {
-            let progress = budget.progress(now - *began, rounds, users);
-            *refaults = progress.refaults;
-            trials.look(progress);
-            *due = now + PROGRESS_PERIOD.max(now.elapsed() * PROGRESS_PART);
+        if self.goes_by_progress() && now >= self.due {
+            let progress = budget.progress(now - self.began, rounds, &mut self.users);
+            self.refaults = progress.disk_refaults();
+            if let Some(compression) = &mut self.compression {
+                compression.look(progress);
+            }
+            let is_disturbed = self.compression.as_ref().is_some_and(Compression::is_changing);
+            if let Some(trials) = &mut self.trials {
+                if is_disturbed { trials.skip(progress) } else { trials.look(progress) }
+            }
+            self.due = now + PROGRESS_PERIOD.max(now.elapsed() * PROGRESS_PART);
         }
-        trials.chooser() == Chooser::Policy
+        self.trials.as_ref().is_none_or(|trials| trials.chooser() == Chooser::Policy)
     }
 
-    /// Pages that had come back at the last look, as the kernel counts them, if there are looks.
+    fn goes_by_progress(&self) -> bool {
+        self.trials.is_some() || self.compression.is_some()
+    }
+
+    /// Pages that had come back from the disk at the last look, as the kernel counts them, if there
+    /// are looks. To read ahead from a zram device hardly pays.
     pub(crate) fn refaults(&self) -> u64 {
-        match self {
-            Self::Fixed => 0,
-            Self::Tried { refaults, .. } => *refaults,
-        }
+        self.refaults
+    }
+
+    /// How often the zram device has been switched on or off.
+    pub(crate) fn compression_changes(&self) -> u64 {
+        self.compression.as_ref().map_or(0, Compression::changes)
     }
 
     /// How long a turn of the director may take in which nothing happens.
     pub(crate) fn longest_period(&self) -> Duration {
-        match self {
-            Self::Fixed => QUIET_PERIOD,
-            Self::Tried { .. } => PROGRESS_PERIOD,
-        }
+        if self.goes_by_progress() { PROGRESS_PERIOD } else { QUIET_PERIOD }
     }
 }

@@ -8,6 +8,7 @@
 use crate::cleanup::Cleanup;
 use crate::error::{RunError, system};
 use crate::fresh_counts::FreshCounts;
+use crate::options::PoolSize;
 use crate::periodic::Periodic;
 use crate::program::ProgramError;
 use crate::run::{Ended, Running, Watched, check_limit, check_pool, swap_directory};
@@ -39,9 +40,9 @@ pub enum KernelMemory {
         limit_bytes: u64,
         /// The directory of the swap file, or the name of a file in it.
         swap: PathBuf,
-        /// The part of the memory for a zram device before the swap file, or 0 for none. What the
-        /// device takes is taken off the cgroup's limit, however much it is.
-        pool_bytes: u64,
+        /// The part of the memory for a zram device before the swap file. What the device takes is
+        /// taken off the cgroup's limit, however much it is.
+        pool: PoolSize,
     },
 }
 
@@ -91,15 +92,15 @@ impl KernelRun {
         prepare: impl FnOnce(&mut Command),
     ) -> Result<Self, RunError> {
         let name = command.first().cloned().unwrap_or_default();
-        if let KernelMemory::Limited { limit_bytes, pool_bytes, .. } = memory {
+        if let KernelMemory::Limited { limit_bytes, pool, .. } = memory {
             check_limit(*limit_bytes)?;
-            check_pool(*pool_bytes, *limit_bytes, 0)?;
+            check_pool(pool.device_bytes(*limit_bytes), *limit_bytes, 0)?;
         }
         let program = sweephand_program::locate(&name).map_err(ProgramError::from)?;
         let limited = match memory {
             KernelMemory::Unlimited => None,
-            KernelMemory::Limited { limit_bytes, swap, pool_bytes } => {
-                Some(Limited::new(*limit_bytes, swap, *pool_bytes)?)
+            KernelMemory::Limited { limit_bytes, swap, pool } => {
+                Some(Limited::new(*limit_bytes, swap, *pool)?)
             }
         };
         let mut start = Command::new(&name);
@@ -115,7 +116,7 @@ impl KernelRun {
 }
 
 impl Limited {
-    fn new(limit_bytes: u64, swap: &Path, pool_bytes: u64) -> Result<Self, RunError> {
+    fn new(limit_bytes: u64, swap: &Path, pool: PoolSize) -> Result<Self, RunError> {
         if !rustix::process::geteuid().is_root() {
             return Err(RunError::Root);
         }
@@ -128,10 +129,15 @@ impl Limited {
         let swap = swap_file::name(&directory, cgroup.path());
         let mut cleanup = Cleanup::start(Some(&cgroup), Some(&swap), None)
             .map_err(system("/bin/sh: cannot be started".into()))?;
+        let pool_bytes = pool.device_bytes(limit_bytes);
         let zram = match pool_bytes {
-            0 => None,
-            bytes => Some(Arc::new(swap_file::create_zram(&mut cleanup, bytes, limit_bytes)?)),
+            0 => Ok(None),
+            bytes => {
+                swap_file::create_zram(&mut cleanup, bytes, limit_bytes).map(|zram| Some(Arc::new(zram)))
+            }
         };
+        // Nobody has asked for this one.
+        let zram = if pool == PoolSize::AutoIfSlow { zram.unwrap_or_default() } else { zram? };
         swap_file::create(&swap)?;
         let cgroup = Arc::new(cgroup);
         let fresh_counts =

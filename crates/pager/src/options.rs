@@ -1,8 +1,10 @@
 //! How to run a program.
 
+use crate::PAGE_BYTES;
 use crate::run_scope::CgroupLimit;
 use std::path::PathBuf;
 use std::time::Duration;
+use sweephand_pager_interface::division::most_pool_pages;
 use sweephand_pager_interface::spec::LiveSpec;
 
 /// How pages are taken from a program.
@@ -55,15 +57,24 @@ pub enum PoolSize {
     Off,
     /// As much as pays. That changes with what the program does.
     Auto,
+    /// The same where the kernel pages to a slow disk and a zram device can be made. None
+    /// otherwise.
+    AutoIfSlow,
     /// This many bytes.
     Bytes(u64),
 }
 
 impl PoolSize {
-    /// The bytes of a zram device, whose size does not follow what pays: 0 for none.
-    pub fn device_bytes(self) -> u64 {
+    /// The bytes that a zram device should take, of memory of this size: 0 for none. If it is used
+    /// as long as that pays, it is as large as a device
+    /// can be (`swap_file::create_zram`).
+    pub fn device_bytes(self, limit_bytes: u64) -> u64 {
         match self {
-            Self::Off | Self::Auto => 0,
+            Self::Off => 0,
+            Self::Auto | Self::AutoIfSlow => {
+                let most_pages = most_pool_pages(limit_bytes / PAGE_BYTES, 0);
+                (limit_bytes / 8 * 3).min(most_pages * PAGE_BYTES)
+            }
             Self::Bytes(bytes) => bytes,
         }
     }

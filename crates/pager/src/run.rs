@@ -230,7 +230,7 @@ fn pool_pages(options: &Options) -> Result<u32, RunError> {
     let (limit_bytes, policy_bytes) = (options.limit_bytes, options.policy.bytes_a_page());
     let limit_pages = limit_bytes / PAGE_BYTES;
     Ok(match options.pool {
-        PoolSize::Off => 0,
+        PoolSize::Off | PoolSize::AutoIfSlow => 0,
         PoolSize::Auto => {
             most_auto_pool_pages(limit_pages).min(most_pool_pages(limit_pages, policy_bytes)) as u32
         }

@@ -6,12 +6,11 @@ use crate::error::{RunError, system};
 use rustix::fs::{FallocateFlags, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::process::{Resource, getrlimit};
-use std::ffi::CString;
 use std::fs::File;
 use std::io::{self, Write};
-use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use sweephand_process::swap_area::{MOST_PRIORITY, switch_on};
 use sweephand_process::zram::Zram;
 
 /// Least space worth to begin with.
@@ -26,9 +25,6 @@ pub(crate) fn name(directory: &Path, cgroup: &Path) -> PathBuf {
 /// The priority of a run's swap file, if no other run has one: higher than what the machine's own
 /// swap areas have by themselves.
 const FIRST_PRIORITY: i32 = 100;
-/// From `swapon(2)`: the flag for a priority, and the highest that there is, which is for zram.
-const SWAP_FLAG_PREFER: i32 = 0x8000;
-const MOST_PRIORITY: i32 = 0x7fff;
 
 /// The swap files of other runs, with their priorities, in the kernel's list of swap areas.
 fn of_other_runs(areas: &str) -> Vec<(String, i32)> {
@@ -59,6 +55,7 @@ fn priority_beside_others() -> i32 {
          back",
         others[0].0
     );
+    // The highest that there is is for zram.
     highest.saturating_add(1).clamp(FIRST_PRIORITY, MOST_PRIORITY - 1)
 }
 
@@ -107,16 +104,6 @@ pub(crate) fn create(path: &Path) -> Result<(), RunError> {
     })
 }
 
-/// Has the kernel use a swap area.
-fn switch_on(path: &Path, priority: i32) -> io::Result<()> {
-    let name = CString::new(path.as_os_str().as_bytes())?;
-    // SAFETY: a path that ends with null.
-    match unsafe { libc::swapon(name.as_ptr(), SWAP_FLAG_PREFER | priority) } {
-        0 => Ok(()),
-        _ => Err(io::Error::last_os_error()),
-    }
-}
-
 /// What a zram device may hold for each byte of memory that it should take.
 const EXPANSION: u64 = 2;
 
@@ -136,7 +123,7 @@ pub(crate) fn create_zram(cleanup: &mut Cleanup, bytes: u64, limit_bytes: u64) -
         file.write_all_at(&header(pages), 0)?;
         file.sync_all()?;
         drop(file);
-        switch_on(&device, MOST_PRIORITY)
+        zram.switch_on()
     };
     mark().map_err(system(format!("{}: the kernel does not take it as a swap area", device.display())))?;
     zram.begin_counting();

@@ -14,6 +14,7 @@
 //! | `shared_memory` | shared memory of processes, with what none of them has mapped |
 //! | `charge` | what a cgroup is charged for |
 //! | `cgroup` | a memory cgroup around processes: its limit, and what the kernel counts in it |
+//! | `swap_area` | swap areas are switched on and off |
 //! | `zram` | a zram device for swap: what it takes and holds |
 //! | `usage` | what a program that has ended has used, and what a thread has |
 //!
@@ -31,6 +32,7 @@ mod limit_tidy;
 pub mod maps;
 pub mod shared_memory;
 pub mod space;
+pub mod swap_area;
 pub mod usage;
 pub mod zram;
 

@@ -5,6 +5,7 @@
 //! There is no `mem_limit`. Where that is hit before the device is full, the kernel's writes fail,
 //! the pages stay in memory, and it tries them again instead of the next swap area.
 
+use crate::swap_area::{MOST_PRIORITY, switch_off, switch_on};
 use rustix::io::Errno;
 use std::fs::{self, File};
 use std::io;
@@ -44,6 +45,15 @@ pub struct ZramCounts {
     pub whole_pages: u64,
     /// Most memory that it took.
     pub peak_bytes: u64,
+}
+
+/// What a device holds now.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ZramContents {
+    /// Bytes of pages, before compression, without those that are full of one number.
+    pub held_bytes: u64,
+    /// The same after compression. The device takes more memory, because it has gaps.
+    pub compressed_bytes: u64,
 }
 
 /// A zram device. The code that makes one also has to remove it.
@@ -103,6 +113,32 @@ impl Zram {
             .map_err(|refused| ZramError { path, reason: refused.to_string() })?;
         self.size_bytes = bytes;
         Ok(())
+    }
+
+    /// Has the kernel use it before any other swap area. It has the header of one.
+    ///
+    /// # Errors
+    /// See [`switch_on`].
+    pub fn switch_on(&self) -> io::Result<()> {
+        switch_on(&self.device(), MOST_PRIORITY)
+    }
+
+    /// Has the kernel use it no more: its pages come back to memory.
+    ///
+    /// # Errors
+    /// See [`switch_off`].
+    pub fn switch_off(&self) -> io::Result<()> {
+        switch_off(&self.device())
+    }
+
+    /// What it holds now; nothing once it is removed.
+    pub fn contents(&self) -> ZramContents {
+        let memory = self.numbers("mm_stat");
+        let field = |place: usize| memory.get(place).copied().unwrap_or_default();
+        ZramContents {
+            held_bytes: field(0) - (field(5) * PAGE_BYTES).min(field(0)),
+            compressed_bytes: field(1),
+        }
     }
 
     /// What has been written and read until now does not count.

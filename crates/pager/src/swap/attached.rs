@@ -82,6 +82,7 @@ impl AttachedRun {
             prefetch_pages: options.prefetch_pages,
             // The process has no limit but the director's.
             choosers: Choosers::Policy,
+            tries_zram: None,
             process,
         })?;
         let before = Before {

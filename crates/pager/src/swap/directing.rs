@@ -39,6 +39,9 @@ pub(super) fn add(statistics: &mut Statistics, policy: &str, counts: Counts) {
     statistics.refaults = Some(counts.refaults);
     statistics.evictions = Some(counts.evictions);
     statistics.overruled_pages = Some(counts.overruled);
+    if statistics.pool_limit_bytes.is_some() {
+        statistics.pool_changes = Some(counts.compression_changes);
+    }
     statistics.directed_ns = Some(counts.directed.as_nanos() as u64);
     statistics.unasked_pages = Some(counts.asked_ahead);
     statistics.unused_pages = Some(counts.unused_ahead);

@@ -3,13 +3,14 @@
 use super::directing::{add, check, direct, no_events};
 use crate::error::RunError;
 use crate::kernel::{KernelMemory, KernelRun};
-use crate::options::Options;
+use crate::options::{Options, PoolSize};
 use crate::run::{Ended, Running, Watched, swap_directory};
 use crate::statistics::{Snapshot, Statistics};
 use crate::store_speed;
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command};
+use std::time::Duration;
 use sweephand_director::{Budget, Choosers, Counts, Direction, Faults, Order};
 
 /// A program that is running under the kernel's paging, directed by a policy.
@@ -30,13 +31,18 @@ impl SwapRun {
     ) -> Result<Self, RunError> {
         let policy = options.policy.to_string();
         let bits = check(&options.policy)?;
-        let (limit_bytes, pool_bytes) = (options.limit_bytes, options.pool.device_bytes());
-        let memory = KernelMemory::Limited { limit_bytes, swap: options.swap.clone(), pool_bytes };
-        let choosers = match options.by_turns {
-            // Where it cannot be measured, the director takes a usual value.
-            true => Choosers::Both { read: store_speed::measure(&swap_directory(&options.swap)?).ok() },
-            false => Choosers::Policy,
+        let is_auto = matches!(options.pool, PoolSize::Auto | PoolSize::AutoIfSlow);
+        let read = match options.by_turns || is_auto {
+            true => store_speed::measure(&swap_directory(&options.swap)?).ok(),
+            false => None,
         };
+        let is_slow = read.is_some_and(|read| read >= SLOW_READ);
+        let pool =
+            if options.pool == PoolSize::AutoIfSlow && !is_slow { PoolSize::Off } else { options.pool };
+        let (limit_bytes, swap) = (options.limit_bytes, options.swap.clone());
+        let memory = KernelMemory::Limited { limit_bytes, swap, pool };
+        // Where a read cannot be measured, the director takes a usual value.
+        let choosers = if options.by_turns { Choosers::Both { read } } else { Choosers::Policy };
         let mut faults = None;
         let run = KernelRun::start_to_be_directed(command, &memory, |command| {
             forbid_huge_pages(command);
@@ -55,11 +61,15 @@ impl SwapRun {
             policy: options.policy.clone(),
             prefetch_pages: options.prefetch_pages,
             choosers,
+            tries_zram: is_auto.then(|| read.unwrap_or(SLOW_READ)),
             process: run.child().id(),
         })?;
         Ok(Self { run, policy, choosers, director })
     }
 }
+
+/// From this read time on, a disk is so slow that compressed memory pays for most programs.
+const SLOW_READ: Duration = Duration::from_micros(100);
 
 /// The policy chooses among small pages; huge ones would only be split.
 fn forbid_huge_pages(command: &mut Command) {
