@@ -1,15 +1,15 @@
 //! Whether a zram device before the swap file pays, while the program runs.
 //!
 //! A page that comes back from the device needs no read of the disk. What the device takes is taken
-//! from the pages as they are, so other pages go there that would have stayed. With two pages that
-//! compress to half, memory holds one page more. With pages that hardly compress, it holds few more,
-//! and all that go to the device and come back cost processor time.
+//! from the pages as they are, so other pages go there that would have stayed. Before a slow disk,
+//! that mostly pays, so the program begins with the device.
 //!
-//! The program begins with the device. If its pages compress badly, and paging takes much of the
-//! time all the same, the swap area is switched off: the kernel brings its pages back to memory, and
-//! others go to the disk for them. A thread of its own does that, since it can take seconds. If
-//! paging then takes much of the time again, the device gets another chance, after a pause that is
-//! twice as long each time: what the program has in memory may have changed.
+//! If pages hardly become smaller, the device holds no more of them than would fit in its memory,
+//! and the budget cannot be kept: what goes there to make room takes as much room. So the swap area
+//! is switched off: the kernel brings its pages back to memory, and others go to the disk for them.
+//! A thread of its own does that, since it can take seconds. If paging then takes much of the time,
+//! the device gets another chance, after a pause that is twice as long each time: what the program
+//! has in memory may have changed.
 
 use crate::trial::Progress;
 use std::sync::Arc;
@@ -17,17 +17,17 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 use sweephand_process::zram::{Zram, ZramContents};
 
-/// Pages compress badly if they take this part of their size, without the gaps between them.
-/// Measured: those of python, perl and mawk take 0.2 to 0.5, and the device pays; those of sqlite3
-/// rows take 0.61, and the program takes twice as long with it.
-const BADLY: f64 = 0.55;
-/// Fewer bytes say little of that.
+/// Pages hardly become smaller if they take this part of their size, without the gaps between them.
+/// To switch the device off costs a program of 100 MiB a second or two. Measured: the pages of
+/// numpy take 0.7 for a moment, and those of sort and sqlite3 rows 0.6 for seconds, and the programs
+/// are no faster if it is switched off then.
+const HARDLY: f64 = 0.85;
+/// Fewer bytes say little of that, or a smaller part of a small device.
 const SAMPLE_BYTES: u64 = 4 << 20;
-/// What a fault takes whose page comes from the device, with the page that goes there for it.
-const EXCHANGE: Duration = Duration::from_micros(25);
-/// Paging takes this part of the time if something has to change. Measured on a disk of 500 us: go
-/// map and java heap, which page for 42 and 36 % of the time without the device, are faster with it;
-/// perl hash and sqlite3 rows, with 26 and 17 %, are not.
+const SAMPLE_PART: u64 = 4;
+/// Paging takes this part of the time if the program gets the device again. Measured on a disk of
+/// 500 us: go map and java heap, which page for 42 and 36 % of the time without the device, are
+/// faster with it; perl hash and sqlite3 rows, with 26 and 17 %, are not.
 const PAGING: f64 = 0.33;
 /// Over this time.
 const PERIOD: Duration = Duration::from_millis(300);
@@ -78,16 +78,16 @@ impl Compression {
             self.is_on = self.switch.take().and_then(|switch| switch.join().ok()).unwrap_or(self.is_on);
             self.start = now;
         }
-        let stretch = now.since(self.start);
-        if stretch.clock < PERIOD {
+        let period = now.since(self.start);
+        if period.clock < PERIOD {
             return;
         }
         self.start = now;
-        let may_change = match self.is_on {
-            true => compress_badly(self.zram.contents()),
-            false => now.clock >= self.off + self.pause,
+        let changes = match self.is_on {
+            true => hardly_become_smaller(self.zram.contents(), self.zram.size_bytes()),
+            false => now.clock >= self.off + self.pause && is_paging(period, self.read),
         };
-        if may_change && is_paging(stretch, self.read) {
+        if changes {
             self.change(now);
         }
     }
@@ -128,21 +128,21 @@ impl Drop for Compression {
     }
 }
 
-/// Whether the pages that a device holds compress badly.
-fn compress_badly(contents: ZramContents) -> bool {
+/// Whether the pages of a device of this size hardly become smaller.
+fn hardly_become_smaller(contents: ZramContents, size_bytes: u64) -> bool {
     let ZramContents { held_bytes, compressed_bytes } = contents;
-    held_bytes >= SAMPLE_BYTES && compressed_bytes as f64 > BADLY * held_bytes as f64
+    held_bytes >= SAMPLE_BYTES.min(size_bytes / SAMPLE_PART)
+        && compressed_bytes as f64 > HARDLY * held_bytes as f64
 }
 
-/// Whether paging takes much of a period. What a program waits for besides single reads shows in
-/// the time that it does not compute, of which no more can be waiting for the disk than all its
-/// pages would take one by one.
+/// Whether paging to the disk takes much of a period. What a program waits for besides single reads
+/// shows in the time that it does not compute, of which no more can be waiting for the disk than all
+/// its pages would take one by one.
 fn is_paging(period: Progress, read: Duration) -> bool {
     let reads = |pages: u64| pages as f64 * read.as_secs_f64();
     let idle = period.clock.saturating_sub(period.user).as_secs_f64();
-    let disk = reads(period.disk_waits()).max(reads(period.disk_refaults()).min(idle));
-    let device = period.decompressed as f64 * EXCHANGE.as_secs_f64();
-    disk + device >= PAGING * period.clock.as_secs_f64()
+    let waiting = reads(period.disk_waits()).max(reads(period.disk_refaults()).min(idle));
+    waiting >= PAGING * period.clock.as_secs_f64()
 }
 
 #[cfg(test)]
@@ -152,10 +152,13 @@ mod tests {
     const READ: Duration = Duration::from_micros(500);
 
     #[test]
-    fn pages_that_compress_badly_are_told_from_others() {
-        let of = |held_bytes, compressed_bytes| compress_badly(ZramContents { held_bytes, compressed_bytes });
-        assert!(!of(8 << 20, 3 << 20) && of(8 << 20, 6 << 20));
-        assert!(!of(1 << 20, 1 << 20), "it is too early to say");
+    fn a_few_pages_do_not_say_how_well_all_compress() {
+        let of = |held_bytes, compressed_bytes, size_bytes| {
+            hardly_become_smaller(ZramContents { held_bytes, compressed_bytes }, size_bytes)
+        };
+        assert!(of(8 << 20, 8 << 20, 1 << 30) && !of(8 << 20, 6 << 20, 1 << 30));
+        assert!(of(1 << 20, 1 << 20, 4 << 20) && !of(1 << 20, 1 << 20, 8 << 20));
+        assert!(!of(0, 0, 0));
     }
 
     #[test]
@@ -167,6 +170,6 @@ mod tests {
         assert!(of(5000, 700, 700, 0) && !of(5000, 600, 5000, 0), "others compute meanwhile");
         assert!(of(100, 100, 5000, 0), "it computes for a tenth of the time, and reads much");
         assert!(!of(0, 100, 300, 0), "it waits for something else");
-        assert!(of(600, 15_000, 15_000, 15_000) && !of(100, 5000, 5000, 5000), "the device is fast");
+        assert!(!of(100, 5000, 5000, 5000), "they come from the device");
     }
 }

@@ -86,11 +86,10 @@ switch_off() {
     done
 }
 if [ -n "$zram" ]; then
-    switch_off "/dev/zram$zram" 50 0.1
-    tries=300
-    while [ -d "/sys/block/zram$zram" ] && ! echo "$zram" > /sys/class/zram-control/hot_remove &&
-        [ $tries -lt 350 ]; do
-        sleep 0.1
+    tries=0
+    while [ -d "/sys/block/zram$zram" ] && [ $tries -lt 100 ]; do
+        swapoff "/dev/zram$zram"
+        echo "$zram" > /sys/class/zram-control/hot_remove || sleep 0.1
         tries=$((tries + 1))
     done
 fi

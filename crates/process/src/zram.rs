@@ -96,6 +96,11 @@ impl Zram {
         self.number
     }
 
+    /// Bytes that it may hold, before compression.
+    pub fn size_bytes(&self) -> u64 {
+        self.size_bytes
+    }
+
     /// Its file in `/dev`.
     pub fn device(&self) -> PathBuf {
         format!("/dev/zram{}", self.number).into()
