@@ -95,7 +95,8 @@ pub(crate) struct How {
     every: Duration,
     /// Part of a processor's time that watching may cost, with what the program's next uses of the
     /// pages take longer. Where it would cost more, it looks at a sample of the pages, and if that
-    /// does not help, epochs are longer [default: 2%, with epochs of 10 s and more 0.5%]
+    /// does not help, epochs are longer [default: 2%, with epochs of 10 s and more 0.5%; 5% if
+    /// `advise` asks about a service]
     #[arg(long, value_name = "SHARE", value_parser = share)]
     overhead: Option<f64>,
     /// For a service: keep what each hour needs in this folder, at most four weeks of them. A later
@@ -109,6 +110,13 @@ impl How {
         const LONG: Duration = Duration::from_secs(10);
         let usual = if self.every < LONG { 0.02 } else { 0.005 };
         Options { every: self.every, overhead: self.overhead.unwrap_or(usual) }
+    }
+
+    /// The same for a watch of a service that answers one question, and may cost more for that
+    /// time: there is no sample, so a smaller budget would make epochs too long to say much.
+    pub(crate) fn options_for_advice(&self) -> Options {
+        const USUAL: f64 = 0.05;
+        Options { overhead: self.overhead.unwrap_or(USUAL), ..self.options() }
     }
 
     /// The hours of a service, if the user wants to keep them.

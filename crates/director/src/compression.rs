@@ -19,7 +19,7 @@ use sweephand_process::zram::{Zram, ZramContents};
 
 /// Pages hardly become smaller if they take this part of their size, without the gaps between them.
 /// To switch the device off costs a program of 100 MiB a second or two. Measured: the pages of
-/// numpy take 0.7 for a moment, and those of sort and sqlite3 rows 0.6 for seconds, and the programs
+/// numpy take 0.7 for a moment, those of sort and sqlite3 rows 0.6 for seconds, and the programs
 /// are no faster if it is switched off then.
 const HARDLY: f64 = 0.85;
 /// Fewer bytes say little of that, or a smaller part of a small device.
@@ -136,8 +136,8 @@ fn hardly_become_smaller(contents: ZramContents, size_bytes: u64) -> bool {
 }
 
 /// Whether paging to the disk takes much of a period. What a program waits for besides single reads
-/// shows in the time that it does not compute, of which no more can be waiting for the disk than all
-/// its pages would take one by one.
+/// shows in the time that it does not compute. No more of that can be waiting for the disk than
+/// all its pages would take one by one.
 fn is_paging(period: Progress, read: Duration) -> bool {
     let reads = |pages: u64| pages as f64 * read.as_secs_f64();
     let idle = period.clock.saturating_sub(period.user).as_secs_f64();

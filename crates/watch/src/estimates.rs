@@ -31,8 +31,10 @@ use sweephand_trace::{EndTotals, Error, Metadata, Trace, Writer};
 
 /// At most this many parts of a watch.
 const MOST_PARTS: usize = 24;
-/// At least this many epochs are a part.
+/// At least this many epochs are a part, and it lasts for as long as this. In a shorter one, a
+/// service may be slower without anybody noticing.
 const LEAST_PART_EPOCHS: usize = 4;
+const LEAST_PART: Duration = Duration::from_secs(4);
 /// Simulations at once: each has a state for each page.
 const AT_ONCE: usize = 16;
 /// The zstd level of the uses, which are kept in memory for a moment.
@@ -237,7 +239,8 @@ fn passing_pages(epochs: impl Iterator<Item = (Vec<u64>, Vec<u64>)>) -> BTreeSet
 
 /// The parts of a watch: equally long, but for the epochs that do not end with them.
 fn equal_parts(history: &History) -> Vec<Part> {
-    let number = (history.epochs() as usize / LEAST_PART_EPOCHS).clamp(1, MOST_PARTS) as u32;
+    let most = history.watched().div_duration_f64(LEAST_PART) as usize;
+    let number = most.min(history.epochs() as usize / LEAST_PART_EPOCHS).clamp(1, MOST_PARTS) as u32;
     let until: Vec<Duration> = (1..=number).map(|part| history.watched() * part / number).collect();
     parts_until(history, &until)
 }

@@ -30,7 +30,7 @@ pub(super) fn advise(
         (Some(service), _) => {
             let mut hours = how.hours(Some(&service))?;
             let signals = Signals::catch().context("signals cannot be caught")?.into_pipe()?;
-            let mut watching = watch::begin_service(&service, how.options())?;
+            let mut watching = watch::begin_service(&service, how.options_for_advice())?;
             watching.keep_uses();
             watch::observe_service(&mut watching, &service, duration, &mut hours, &signals)?;
             LiveAdvice::of_service(&watching, wanted, hours.as_ref().map_or(&[], Hours::hours))?
