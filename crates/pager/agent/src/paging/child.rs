@@ -69,6 +69,6 @@ pub(crate) fn take_over(pager: &mut Pager, socket: OwnedFd) {
         pager.memory.regions.remove(start, end);
     }
     for &address in &handover.addresses[..handover.answered as usize] {
-        adopt(pager, address, &[]);
+        adopt(pager, address, false, &[]);
     }
 }

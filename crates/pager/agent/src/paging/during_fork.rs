@@ -19,7 +19,7 @@
 use crate::kernel::passing::send_file;
 use crate::kernel::{self, Event, Message, PAGE_BYTES, PollFd, Userfaultfd};
 use crate::mailbox::MAILBOX;
-use crate::paging::changes::{apply, block_moves};
+use crate::paging::changes::{apply, block_moves, drop_contents};
 use crate::paging::handover::{self, MOST_ANSWERED, fetch_descriptor};
 use crate::paging::lifecycle::arrive;
 use crate::paging::pager::{Pager, open_store};
@@ -257,11 +257,15 @@ fn serve_forking_thread(pager: &mut Pager, served: &mut usize, received: usize, 
             }
             let address = page_start(address);
             // Noted first: if the child has the page, it has the note.
-            pager.program.notes.push(Note { messages: received, address });
-            if !bring(pager, &pager.program.uffd, address, &pager.program.deferred[..received]) {
+            let program = &mut pager.program;
+            let is_back = Note::is_among(&program.notes, address);
+            program.notes.push(Note { messages: received, address, is_done: false });
+            let uffd = &pager.program.uffd;
+            if !bring(pager, uffd, address, is_back, &pager.program.deferred[..received]) {
                 pager.program.notes.pop();
                 return false;
             }
+            pager.program.notes.iter_mut().last().expect("it was pushed").is_done = true;
         }
         *served += 1;
     }
@@ -269,15 +273,18 @@ fn serve_forking_thread(pager: &mut Pager, served: &mut usize, received: usize, 
 }
 
 /// Answers a fault of this process or of its child by a copy, as of the state and the messages
-/// after it. Returns false if the kernel wants to be asked again. Ends: the kernel lacks memory for
-/// as long as `Retry` says at most.
+/// after it. `is_back`: the page has been brought in before. Returns false if the kernel wants to
+/// be asked again. Ends: the kernel lacks memory for as long as `Retry` says at most.
 fn bring<'a>(
     pager: &Pager,
     uffd: &Userfaultfd,
     address: usize,
+    is_back: bool,
     messages: impl IntoIterator<Item = &'a Message, IntoIter: DoubleEndedIterator>,
 ) -> bool {
-    let page = origin(address, messages).and_then(|origin| pager.memory.pages.find(origin));
+    // What is back and missing has been dropped.
+    let origin = if is_back { None } else { origin(address, messages) };
+    let page = origin.and_then(|origin| pager.memory.pages.find(origin));
     let from = match page.map(|page| pager.memory.pages.state(page)) {
         Some(State::Stored(slot)) => {
             read_slot(pager, slot);
@@ -329,8 +336,12 @@ fn answer_child(pager: &Pager, child: &Userfaultfd, inherited: usize, answered: 
         // the fork before the latter. What a child misses was there when it was copied.
         let is_unmapped = |message: &&Message| matches!(message.event(), Some(Event::Unmap { .. }));
         let before = || pager.program.deferred[..inherited].iter().filter(|message| !is_unmapped(message));
+        // Later notes are of pages that this child has not got.
+        let notes = &pager.program.notes;
+        let is_back =
+            Note::is_among(&notes[..notes.partition_point(|note| note.messages <= inherited)], address);
         // Ends: the child runs, so its memory has been copied.
-        while !bring(pager, child, address, before()) {
+        while !bring(pager, child, address, is_back, before()) {
             kernel::sched_yield();
         }
         answered.push(address);
@@ -355,7 +366,7 @@ pub(crate) fn make_up(pager: &mut Pager, faults_are_ours: bool) {
     let mut next = notes.iter().peekable();
     for (position, &message) in deferred.iter().enumerate() {
         while let Some(note) = next.next_if(|note| note.messages <= position) {
-            adopt(pager, note.address, &deferred[position..]);
+            adopt(pager, note.address, note.is_done, &deferred[position..]);
         }
         match message.event() {
             None => {}
@@ -364,15 +375,17 @@ pub(crate) fn make_up(pager: &mut Pager, faults_are_ours: bool) {
             Some(_) => apply(pager, message),
         }
     }
-    next.for_each(|note| adopt(pager, note.address, &[]));
+    next.for_each(|note| adopt(pager, note.address, note.is_done, &[]));
     if faults_are_ours {
         MAILBOX.allow_moves();
     }
 }
 
 /// A page was brought in at `address` while the state was at rest: it is in memory, if it still
-/// is after the messages that followed.
-pub(crate) fn adopt(pager: &mut Pager, address: usize, behind: &[Message]) {
+/// is after the messages that followed. `is_done`: it certainly was. Then, if it is missing, the
+/// program has dropped it: the message of a drop may have been read before the rest, and the drop
+/// come after the page.
+pub(crate) fn adopt(pager: &mut Pager, address: usize, is_done: bool, behind: &[Message]) {
     let now = behind.iter().fold(address, |address, message| match message.event() {
         Some(Event::Remap { from, to, length }) if (from..from + length).contains(&address) => {
             address - from + to
@@ -382,6 +395,9 @@ pub(crate) fn adopt(pager: &mut Pager, address: usize, behind: &[Message]) {
     let mut found = [NOTHING];
     let is_here = pager.program.pagemap.present(now, now + PAGE_BYTES, &mut found);
     if !is_here.is_ok_and(|(count, _)| count > 0) {
+        if is_done {
+            drop_contents(pager, address, address + PAGE_BYTES);
+        }
         return;
     }
     let page = pager.memory.pages.find_or_insert(address);
@@ -453,6 +469,23 @@ mod tests {
         assert_eq!(origin(at(5), &[remove, remap(4, 5)]), Some(at(4)));
         assert_eq!(origin(at(6), &[remove, remap(5, 6)]), None, "dropped, and then moved");
         assert_eq!(moves(&[remove, remap(5, 6), remap(6, 7)]), 2);
+    }
+
+    /// The message of the drop had been read before.
+    #[test]
+    fn what_was_brought_in_and_is_missing_has_been_dropped() {
+        let (mut pager, _) = pager();
+        let mut slots = Vec::new();
+        pager.disk.store.allocate(1, &mut slots);
+        let page = pager.memory.pages.find_or_insert(at(3));
+        pager.memory.pages.set(page, State::Stored(slots[0]));
+        adopt(&mut pager, at(3), false, &[]);
+        assert_eq!(pager.memory.pages.state_at(at(3)), State::Stored(slots[0]), "it never came");
+        adopt(&mut pager, at(3), true, &[]);
+        assert_eq!(pager.memory.pages.state_at(at(3)), State::Absent);
+        let note = |page, is_done| Note { messages: 0, address: at(page), is_done };
+        let notes = [note(1, true), note(2, false)];
+        assert_eq!([1, 2, 3].map(|page| Note::is_among(&notes, at(page))), [true, false, false]);
     }
 
     #[test]

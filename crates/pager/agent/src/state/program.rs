@@ -52,6 +52,16 @@ pub(crate) struct Note {
     pub(crate) messages: usize,
     /// The page's address.
     pub(crate) address: usize,
+    /// Whether it has been brought in.
+    pub(crate) is_done: bool,
+}
+
+impl Note {
+    /// Whether one of some notes says that a page was brought in. If it is missing all the same, it
+    /// has been dropped since, and what is kept of it is old.
+    pub(crate) fn is_among(notes: &[Self], address: usize) -> bool {
+        notes.iter().any(|note| note.is_done && note.address == address)
+    }
 }
 
 /// The program, as the agent hears of it.
