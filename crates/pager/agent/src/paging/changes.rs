@@ -47,7 +47,7 @@
 //! One moment is left: a thread touches a page between the message of a drop and the drop. The
 //! agent has applied the drop, so it puts zeros there, and then the kernel drops them. The agent
 //! believes the page to be mapped. The next touch faults, `faults::check_presence` finds the page
-//! missing, and zeros are right again.
+//! missing, and zeros are right again. (At rest for a fork, a note says that the page has come.)
 //!
 //! ## Taking out
 //!
