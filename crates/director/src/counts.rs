@@ -3,7 +3,7 @@
 use std::time::Duration;
 use sweephand_policy::Leader;
 
-/// What the director has counted.
+/// What the director has counted: a field for each figure.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Counts {
     /// Pages that came for the first time, as far as the director knows.

@@ -50,8 +50,8 @@
 //! | `stage` | whether the kernel is alone, the director is beside it, or the policy chooses |
 //! | `turns` | whose turn it is to choose, and whether the zram device is used |
 //! | `budget` | the limit, and how many frames the policy has |
-//! | `trial` | who is faster: the kernel or the policy |
 //! | `compression` | whether a zram device pays |
+//! | `trial` | who is faster: the kernel or the policy |
 //! | `rounds` | how often the program has been through its memory |
 //! | `memory` | the pages of all processes, their accessed bits, and advice about them |
 //! | `streams` | what to read ahead: runs of faults |

@@ -14,8 +14,8 @@
 //! | `shared_memory` | shared memory of processes, with what none of them has mapped |
 //! | `charge` | what a cgroup is charged for |
 //! | `cgroup` | a memory cgroup around processes: its limit, and what the kernel counts in it |
-//! | `swap_area` | swap areas are switched on and off |
 //! | `zram` | a zram device for swap: what it takes and holds |
+//! | `swap_area` | swap areas are switched on and off |
 //! | `usage` | what a program that has ended has used, and what a thread has |
 //!
 //! Nothing is loaded into a process. It waits only if it reaches the limit of its cgroup.
