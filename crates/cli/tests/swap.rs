@@ -269,8 +269,7 @@ fn compressed_memory_is_a_zram_device_that_goes_with_the_run() {
         expect_limit_kept(&counts);
         assert_eq!(zram_devices(), before);
     }
-    let random = ["--memory", "16MiB", "--compress", "auto"];
-    let counts = counts_by_turns(&random, "churn", &["32", "12", "1"]);
+    let counts = counts_by_turns(&auto, "churn", &["32", "12", "1"]);
     assert!(count(&counts, "pool_changes") > 0, "it is switched off: {counts}");
     assert!(count(&counts, "pages_written") > 4 << 8, "what it held goes to the disk: {counts}");
     assert_eq!(zram_devices(), before);

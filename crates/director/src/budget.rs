@@ -130,7 +130,7 @@ impl Budget {
         let names = ["pgmajfault", "workingset_refault_anon"];
         let counts = self.cgroup().map_or([None; 2], |cgroup| cgroup.stats(names));
         let [waits, refaults] = counts.map(Option::unwrap_or_default);
-        let decompressed = self.zram.as_ref().map_or(0, |zram| zram.counts().pages_read);
+        let decompressed = self.zram.as_ref().map_or(0, |zram| zram.pages_read());
         Progress { clock, user: users.look(&self.processes()), rounds, waits, refaults, decompressed }
     }
 

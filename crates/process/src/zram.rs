@@ -158,6 +158,11 @@ impl Zram {
         taken_bytes.min(limit_bytes - limit_bytes / LEAST_LEFT_PART)
     }
 
+    /// Pages read from it since [`Zram::begin_counting`].
+    pub fn pages_read(&self) -> u64 {
+        self.moved().1.saturating_sub(self.before.1)
+    }
+
     /// What it has done.
     pub fn counts(&self) -> ZramCounts {
         let (written, read) = self.moved();

@@ -254,16 +254,15 @@ class Measuring:
             row["said"] += " watch: " + " ".join(said.split())[-300:]
         self.keep("predicted", **row)
 
+    def start_watch(self, stdout, *more):
+        command = [str(self.args.sweephand), "watch", "--cgroup", str(self.cgroup.path), "--json", *more]
+        return subprocess.Popen(
+            command, stdout=stdout, stderr=subprocess.PIPE, text=True, preexec_fn=programs.prepare_child
+        )
+
     def watch_beside_stat(self):
         """The epochs of a short watch, each with what memory.stat says then; and its errors."""
-        command = [str(self.args.sweephand), "watch", "--cgroup", str(self.cgroup.path), "--for", "4s", "--json"]
-        with subprocess.Popen(
-            command,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            preexec_fn=programs.prepare_child,
-        ) as watch:
+        with self.start_watch(subprocess.PIPE, "--for", "4s") as watch:
             lines = [(json.loads(line), self.cgroup.stat()) for line in watch.stdout]
             return [(line, stat) for line, stat in lines if line["event"] == "epoch"], watch.stderr.read()
 
@@ -287,17 +286,10 @@ class Measuring:
     def measure_cost(self):
         """By turns: the watch is stopped and goes on."""
         self.fresh()
-        command = [str(self.args.sweephand), "watch", "--cgroup", str(self.cgroup.path), "--json"]
         with contextlib.ExitStack() as undo:
             with self.loaded():
                 time.sleep(0.5)
-                watch = subprocess.Popen(
-                    command,
-                    stdout=subprocess.DEVNULL,
-                    stderr=subprocess.PIPE,
-                    text=True,
-                    preexec_fn=programs.prepare_child,
-                )
+                watch = self.start_watch(subprocess.DEVNULL)
                 undo.callback(end, watch)
                 time.sleep(2.5)
             if watch.poll() is not None:
@@ -330,15 +322,8 @@ class Measuring:
     def measure_long(self):
         """What a watch takes over a long time, in which the service has load every other second."""
         self.fresh()
-        command = [str(self.args.sweephand), "watch", "--cgroup", str(self.cgroup.path), "--json"]
         with contextlib.ExitStack() as undo:
-            watch = subprocess.Popen(
-                command,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                text=True,
-                preexec_fn=programs.prepare_child,
-            )
+            watch = self.start_watch(subprocess.PIPE)
             undo.callback(end, watch)
             lines = []
             reader = threading.Thread(target=lambda: lines.extend(watch.stdout))

@@ -13,6 +13,9 @@ use std::process::{Child, Command};
 use std::time::Duration;
 use sweephand_director::{Budget, Choosers, Counts, Direction, Faults, Order};
 
+/// From this read time on, a disk is so slow that compressed memory pays for most programs.
+const SLOW_READ: Duration = Duration::from_micros(100);
+
 /// A program that is running under the kernel's paging, directed by a policy.
 pub struct SwapRun {
     run: KernelRun,
@@ -67,9 +70,6 @@ impl SwapRun {
         Ok(Self { run, policy, choosers, director })
     }
 }
-
-/// From this read time on, a disk is so slow that compressed memory pays for most programs.
-const SLOW_READ: Duration = Duration::from_micros(100);
 
 /// The policy chooses among small pages; huge ones would only be split.
 fn forbid_huge_pages(command: &mut Command) {

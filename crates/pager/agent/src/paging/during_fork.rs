@@ -265,7 +265,7 @@ fn serve_forking_thread(pager: &mut Pager, served: &mut usize, received: usize, 
                 pager.program.notes.pop();
                 return false;
             }
-            pager.program.notes.iter_mut().last().expect("it was pushed").is_done = true;
+            pager.program.notes.last_mut().expect("it was pushed").is_done = true;
         }
         *served += 1;
     }
