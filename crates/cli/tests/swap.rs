@@ -274,6 +274,22 @@ fn compressed_memory_is_a_zram_device_that_goes_with_the_run() {
     assert!(count(&counts, "pages_written") > 4 << 8, "what it held goes to the disk: {counts}");
     assert_eq!(zram_devices(), before);
 
+    // Half of the pages are in use all the time, and would fit without the device.
+    let counts =
+        counts_by_turns(&["--memory", "32MiB", "--compress", "auto"], "hot", &["24", "24", "9", "320"]);
+    assert!(count(&counts, "pool_changes") > 0, "the device loses its use: {counts}");
+    assert!(count(&counts, "pages_written") > 8 << 8, "what is not in use goes to the disk: {counts}");
+    expect_limit_kept(&counts);
+    assert_eq!(zram_devices(), before);
+
+    // Pages become a fifth of their size, and there are more than the device holds.
+    let counts =
+        counts_by_turns(&["--memory", "32MiB", "--compress", "auto"], "hot", &["0", "128", "6", "100"]);
+    assert!(count(&counts, "pool_changes") > 0, "there is a second device: {counts}");
+    assert!(count(&counts, "peak_pool_bytes") > 6 << 20, "it is used: {counts}");
+    expect_limit_kept(&counts);
+    assert_eq!(zram_devices(), before);
+
     // Nothing compresses, and much is asked for: the device leaves a quarter.
     let script = "import os, hashlib; b = [os.urandom(4096) for _ in range(8192)]; \
                   [hashlib.md5(x).digest() for _ in range(2) for x in b]; print('right')";

@@ -30,7 +30,7 @@ pub struct Counts {
     pub hand_steps: u64,
     /// Which of several policies the policy follows, if it does that.
     pub leader: Option<Leader>,
-    /// How often a zram device has been switched on or off.
+    /// How often the use of a zram device has changed.
     pub compression_changes: u64,
     /// How long the policy has chosen.
     pub directed: Duration,

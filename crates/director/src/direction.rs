@@ -69,7 +69,7 @@ impl Direction {
         let stop = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
         let stop = stop.map_err(io::Error::from).map_err(refused("eventfd"))?;
         let counts = Arc::new(Mutex::new(Counts::default()));
-        let Order { bits, faults, budget, policy, prefetch_pages, choosers, tries_zram, process } = order;
+        let Order { bits, faults, budget, policy, prefetch_pages, choosers, zram_trial, process } = order;
         let parts = Parts {
             memory: Memory::new(bits),
             faults,
@@ -77,7 +77,7 @@ impl Direction {
             spec: policy,
             prefetch_pages,
             choosers,
-            tries_zram,
+            zram_trial,
             process,
             stop: stop.try_clone().map_err(refused("eventfd"))?,
             counts: Arc::clone(&counts),

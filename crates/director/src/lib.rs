@@ -51,6 +51,8 @@
 //! | `turns` | whose turn it is to choose, and whether the zram device is used |
 //! | `budget` | the limit, and how many frames the policy has |
 //! | `compression` | whether a zram device pays |
+//! | `write_back` | moves idle pages from a zram device to the disk |
+//! | `refault_distance` | how far pages are out of memory when they come back |
 //! | `trial` | who is faster: the kernel or the policy |
 //! | `rounds` | how often the program has been through its memory |
 //! | `memory` | the pages of all processes, their accessed bits, and advice about them |
@@ -72,14 +74,16 @@ mod memory;
 mod pages;
 mod parts;
 mod policy;
+mod refault_distance;
 mod rounds;
 mod stage;
 mod streams;
 mod trial;
 mod turns;
+mod write_back;
 
 pub use budget::Budget;
 pub use counts::Counts;
 pub use direction::{Direction, NoDirection, StartError, check};
 pub use faults::Faults;
-pub use parts::{Choosers, Order};
+pub use parts::{Choosers, Order, ZramTrial};

@@ -5,10 +5,12 @@ use crate::counts::Counts;
 use crate::faults::Faults;
 use crate::memory::Memory;
 use rustix::fd::OwnedFd;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use sweephand_pager_interface::spec::LiveSpec;
 use sweephand_process::accessed::ProcessBits;
+use sweephand_process::swap_area::Rank;
 
 /// Who chooses the pages that go.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -20,6 +22,17 @@ pub enum Choosers {
         /// What a read of a page takes where pages go, if it has been measured.
         read: Option<Duration>,
     },
+}
+
+/// What it takes to use a zram device only while it pays.
+#[derive(Clone, Debug)]
+pub struct ZramTrial {
+    /// What a read of a page of the disk takes.
+    pub read: Duration,
+    /// A swap file that is not there yet.
+    pub second_file: PathBuf,
+    /// Makes it, and has the kernel use it as an area of a rank.
+    pub create: fn(&Path, Rank) -> bool,
 }
 
 /// What the director directs, and how.
@@ -37,8 +50,8 @@ pub struct Order {
     pub prefetch_pages: u32,
     /// Who chooses.
     pub choosers: Choosers,
-    /// What a read of the disk takes, if the budget's zram device is used only while it pays.
-    pub tries_zram: Option<Duration>,
+    /// For a zram device of the budget that is used only while it pays.
+    pub zram_trial: Option<ZramTrial>,
     /// The first process of the program.
     pub process: u32,
 }
@@ -51,7 +64,7 @@ pub(crate) struct Parts {
     pub(crate) spec: LiveSpec,
     pub(crate) prefetch_pages: u32,
     pub(crate) choosers: Choosers,
-    pub(crate) tries_zram: Option<Duration>,
+    pub(crate) zram_trial: Option<ZramTrial>,
     /// The first process of the program.
     pub(crate) process: u32,
     /// Readable when it is time to end.

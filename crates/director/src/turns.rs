@@ -6,6 +6,7 @@ use crate::compression::Compression;
 use crate::parts::{Choosers, Parts};
 use crate::trial::{Chooser, Trials};
 use std::time::{Duration, Instant};
+use sweephand_pager_interface::memory::PAGE_BYTES;
 use sweephand_process::family::UserTimes;
 
 /// How often the director looks how far the program has come, if something depends on that.
@@ -38,8 +39,9 @@ impl Turns {
             Choosers::Policy => None,
             Choosers::Both { read } => Some(Trials::new(start, read)),
         };
-        let tried = parts.budget.zram().zip(parts.tries_zram);
-        let compression = tried.map(|(zram, read)| Compression::new(zram, read, start));
+        let tried = parts.budget.zram().zip(parts.zram_trial.clone());
+        let limit_bytes = parts.budget.limit_pages() as u64 * PAGE_BYTES;
+        let compression = tried.map(|(zram, trial)| Compression::new(zram, trial, limit_bytes, start));
         Self { trials, compression, began, users, due: began, refaults: 0 }
     }
 
@@ -51,7 +53,7 @@ impl Turns {
             let progress = budget.progress(now - self.began, rounds, &mut self.users);
             self.refaults = progress.disk_refaults();
             if let Some(compression) = &mut self.compression {
-                compression.look(progress);
+                compression.look(progress, || budget.processes());
             }
             let is_disturbed = self.compression.as_ref().is_some_and(Compression::is_changing);
             if let Some(trials) = &mut self.trials {
@@ -72,7 +74,7 @@ impl Turns {
         self.refaults
     }
 
-    /// How often the zram device has been switched on or off.
+    /// How often the use of the zram device has changed.
     pub(crate) fn compression_changes(&self) -> u64 {
         self.compression.as_ref().map_or(0, Compression::changes)
     }

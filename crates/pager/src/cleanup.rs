@@ -10,9 +10,10 @@
 //! under the kernel's own replacement gets the same.
 //!
 //! If the process is killed, the command starts another one at its end. What is left if both are
-//! killed: `sweephand-PID-N` among the cgroups (`rmdir`), `sweephand-PID-N.swap` where the backing
-//! store would be (`swapoff`, `rm`), a zram device among the swap areas (`swapoff`, `hot_remove`),
-//! `sweephand-PID-RANDOM` where `run_directory` says (`rm -r`).
+//! killed: `sweephand-PID-N` among the cgroups (`rmdir`), `sweephand-PID-N.swap` and
+//! `sweephand-PID-N.second.swap` where the backing store would be (`swapoff`, `rm`), zram devices
+//! among the swap areas (`swapoff`, `hot_remove`), and `sweephand-PID-RANDOM` where `run_directory`
+//! says (`rm -r`).
 
 use crate::run_directory::RunDirectory;
 use std::ffi::OsString;
@@ -31,14 +32,15 @@ const HALT_POLL: &str = "/sys/module/haltpoll/parameters/guest_halt_poll_ns";
 /// For how long they should: the kernel's own default.
 const HALT_POLL_NS: &str = "200000";
 
-/// `$1`: the cgroup. `$2`: where its processes go if they are to go on. `$3`: the swap file. `$4`:
+/// `$1`: the cgroup. `$2`: where its processes go if they are to go on. `$3`: the swap file; a
+/// second one has its name with `.second` in it. `$4`:
 /// the run's directory. Each may be empty. `$5`: the file that says for how long idle processors
 /// look out for work, in nanoseconds, and `$6`: for how long they should.
 ///
-/// Told `zram` and a number, it removes that device, too. Told `keep` or `end`, it does that with
-/// processes that are left. Told nothing more, since who started it was killed, it leaves half a
-/// second to their agents, which end them with a line that says why; under the kernel there are
-/// none.
+/// Told `zram` and a number, it removes that device, too, and several if told so. Told `keep` or
+/// `end`, it does that with processes that are left. Told nothing more, since who started it was
+/// killed, it leaves half a second to their agents, which end them with a line that says why; under
+/// the kernel there are none.
 ///
 /// A cgroup that processes are just leaving cannot be removed for a moment. A swap area in use is
 /// not removed, and one that is not in use cannot be switched off. Switching one off may also fail
@@ -57,7 +59,7 @@ fi
 how=
 zram=
 while [ -z "$how" ] && read -r word number; do
-    if [ "$word" = zram ]; then zram=$number; else how=$word; fi
+    if [ "$word" = zram ]; then zram="$zram $number"; else how=$word; fi
 done
 if [ -n "$polls" ]; then echo "$polls" > "$5"; fi
 tries=0
@@ -85,29 +87,34 @@ switch_off() {
         tries=$((tries + 1))
     done
 }
-if [ -n "$zram" ]; then
+for number in $zram; do
     tries=0
-    while [ -d "/sys/block/zram$zram" ] && [ $tries -lt 100 ]; do
-        swapoff "/dev/zram$zram"
-        echo "$zram" > /sys/class/zram-control/hot_remove || sleep 0.1
+    while [ -d "/sys/block/zram$number" ] && [ $tries -lt 100 ]; do
+        swapoff "/dev/zram$number"
+        echo "$number" > /sys/class/zram-control/hot_remove || sleep 0.1
         tries=$((tries + 1))
     done
-fi
-if [ -n "$3" ]; then
-    switch_off "$3" 50 0.1
-    if is_on "$3"; then
-        (switch_off "$3" 3600 1; rm -f "$3") &
-    else
-        rm -f "$3"
+done
+second=
+[ -n "$3" ] && second=${3%.swap}.second.swap
+for area in "$second" "$3"; do
+    if [ -n "$area" ] && { [ -e "$area" ] || is_on "$area"; }; then
+        switch_off "$area" 50 0.1
+        if is_on "$area"; then
+            (switch_off "$area" 3600 1; rm -f "$area") &
+        else
+            rm -f "$area"
+        fi
     fi
-fi
+done
 if [ -n "$left" ] && [ -d "$4" ]; then
     (sleep 1; rm -rf "$4") &
 else
     rm -rf "$4"
 fi
 is_gone() { [ -z "$1" ] || [ ! -e "$1" ]; }
-is_gone "$1" && is_gone "${zram:+/sys/block/zram$zram}" && is_gone "$3" && { [ -n "$left" ] || is_gone "$4"; }
+for number in $zram; do is_gone "/sys/block/zram$number" || exit 1; done
+is_gone "$1" && is_gone "$3" && is_gone "$second" && { [ -n "$left" ] || is_gone "$4"; }
 "#;
 
 /// Waits until the process that has just been started has idle processors look out for work, if it
@@ -178,23 +185,29 @@ impl Cleanup {
             // No process is in it yet.
             cgroup.map(|cgroup| std::fs::remove_dir(cgroup.path()));
         })?;
-        let swap = swap.map(|swap| format!("swapoff {0}; rm {0}", swap.display()));
+        let swap = swap.map(|swap| format!("swapoff {0}; rm {0}", swap.with_extension("*swap").display()));
         let cgroup = cgroup.map(|cgroup| format!("rmdir {}", cgroup.path().display()));
         let directory = directory.map(|directory| format!("rm -r {}", directory.path().display()));
         let by_hand: Vec<String> = [swap, cgroup, directory].into_iter().flatten().collect();
         Ok(Self { shell: Some(shell), arguments, told: String::new(), by_hand: by_hand.join("; ") })
     }
 
-    /// It removes this zram device, too.
+    /// It removes these zram devices, too. They may have been named before.
     pub(crate) fn also_remove(&mut self, zram: &Zram) -> io::Result<()> {
-        let number = zram.number();
-        self.told = format!("zram {number}\n");
-        let device = zram.device();
-        let device = device.display();
-        self.by_hand =
-            format!("swapoff {device}; echo {number} > /sys/class/zram-control/hot_remove; {}", self.by_hand);
-        let stdin = self.shell.as_mut().and_then(|shell| shell.stdin.as_mut());
-        stdin.map_or(Ok(()), |stdin| stdin.write_all(self.told.as_bytes()))
+        for number in zram.device_numbers() {
+            let order = format!("zram {number}\n");
+            if self.told.contains(&order) {
+                continue;
+            }
+            self.told += &order;
+            self.by_hand = format!(
+                "swapoff /dev/zram{number}; echo {number} > /sys/class/zram-control/hot_remove; {}",
+                self.by_hand
+            );
+            let stdin = self.shell.as_mut().and_then(|shell| shell.stdin.as_mut());
+            stdin.map_or(Ok(()), |stdin| stdin.write_all(order.as_bytes()))?;
+        }
+        Ok(())
     }
 
     /// Removes everything now. Processes of the program that are left go on, without a limit.

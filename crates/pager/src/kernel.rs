@@ -61,6 +61,7 @@ struct Limited {
     /// The cgroup's limit, and what a zram device takes.
     budget_bytes: u64,
     zram: Option<Arc<Zram>>,
+    swap: PathBuf,
     // These two are ended before the cgroup is removed.
     fresh_counts: FreshCounts,
     /// Has the cgroup's limit follow what the device takes, unless a director does.
@@ -133,12 +134,14 @@ impl Limited {
         let zram = match pool_bytes {
             0 => Ok(None),
             bytes => {
-                swap_file::create_zram(&mut cleanup, bytes, limit_bytes).map(|zram| Some(Arc::new(zram)))
+                let may_grow = matches!(pool, PoolSize::Auto | PoolSize::AutoIfSlow);
+                swap_file::create_zram(&mut cleanup, bytes, limit_bytes, may_grow)
+                    .map(|zram| Some(Arc::new(zram)))
             }
         };
         // Nobody has asked for this one.
         let zram = if pool == PoolSize::AutoIfSlow { zram.unwrap_or_default() } else { zram? };
-        swap_file::create(&swap)?;
+        swap_file::create(&swap, swap_file::rank_beside_others())?;
         let cgroup = Arc::new(cgroup);
         let fresh_counts =
             FreshCounts::keep(Arc::clone(&cgroup)).map_err(system("the cgroup cannot be watched".into()))?;
@@ -148,6 +151,7 @@ impl Limited {
             cgroup,
             budget_bytes,
             zram,
+            swap,
             fresh_counts,
             follower: None,
             cleanup,
@@ -241,6 +245,11 @@ impl KernelRun {
     /// The program's cgroup and its zram device, if it is limited and has one.
     pub(crate) fn memory(&self) -> Option<(Arc<Cgroup>, Option<Arc<Zram>>)> {
         self.limited.as_ref().map(|limited| (Arc::clone(&limited.cgroup), limited.zram.clone()))
+    }
+
+    /// The name that a second swap file would have.
+    pub(crate) fn second_file(&self) -> Option<PathBuf> {
+        self.limited.as_ref().map(|limited| swap_file::name_of_second(&limited.swap))
     }
 
     /// Waits for the program. `release` is called when it has ended, before its cgroup is removed.

@@ -104,7 +104,7 @@ pub struct Statistics {
     /// The largest that this part was in a process.
     pub peak_pool_size_bytes: Option<u64>,
     /// How often it has begun to become larger, or smaller, because that pays (`--compress auto`).
-    /// Under the kernel: how often the zram device has been switched on or off.
+    /// Under the kernel: how often the use of the zram device has changed.
     pub pool_changes: Option<u64>,
     /// Pages of memory that compressed memory has given up because other memory of the process
     /// needed the room.

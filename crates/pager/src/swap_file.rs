@@ -8,18 +8,22 @@ use rustix::io::Errno;
 use rustix::process::{Resource, getrlimit};
 use std::fs::File;
 use std::io::{self, Write};
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use sweephand_process::swap_area::{MOST_PRIORITY, switch_on};
+use sweephand_process::swap_area::{Rank, mark, switch_on};
 use sweephand_process::zram::Zram;
 
 /// Least space worth to begin with.
 const LEAST_BYTES: u64 = 64 << 20;
 
-/// A name for a swap file in a directory; several may be in use at a time.
+/// The name of a run's swap file in a directory; several runs may have one at a time.
 pub(crate) fn name(directory: &Path, cgroup: &Path) -> PathBuf {
     let run = cgroup.file_name().unwrap_or_default().to_string_lossy();
     directory.join(format!("{run}.swap"))
+}
+
+/// The name of a second swap file of the run that has this one.
+pub(crate) fn name_of_second(swap: &Path) -> PathBuf {
+    swap.with_extension("second.swap")
 }
 
 /// The priority of a run's swap file, if no other run has one: higher than what the machine's own
@@ -43,10 +47,12 @@ fn of_other_runs(areas: &str) -> Vec<(String, i32)> {
 /// The kernel has no swap area for a cgroup. The pages of all processes go to the area with the
 /// highest priority. The newest run has that, so its pages are in its own file. Those that an
 /// earlier run gives up from now on are there too.
-fn priority_beside_others() -> i32 {
+pub(crate) fn rank_beside_others() -> Rank {
     let areas = std::fs::read_to_string("/proc/swaps").unwrap_or_default();
     let others = of_other_runs(&areas);
-    let Some(highest) = others.iter().map(|&(_, priority)| priority).max() else { return FIRST_PRIORITY };
+    let Some(highest) = others.iter().map(|&(_, priority)| priority).max() else {
+        return Rank::File(FIRST_PRIORITY);
+    };
     // If standard error cannot be written, the line is lost.
     let _ = writeln!(
         io::stderr(),
@@ -55,14 +61,13 @@ fn priority_beside_others() -> i32 {
          back",
         others[0].0
     );
-    // The highest that there is is for zram.
-    highest.saturating_add(1).clamp(FIRST_PRIORITY, MOST_PRIORITY - 1)
+    Rank::File(highest.saturating_add(1).max(FIRST_PRIORITY))
 }
 
 /// Makes a swap file and has the kernel use it. It is as large as the machine's memory, or half of
 /// what is free on the disk if that is less. If another run takes that space meanwhile, it is half
 /// of what is left then.
-pub(crate) fn create(path: &Path) -> Result<(), RunError> {
+pub(crate) fn create(path: &Path, rank: Rank) -> Result<(), RunError> {
     let directory = path.parent().unwrap_or(path);
     let refused = |reason: &str| RunError::Swap { path: directory.to_path_buf(), reason: reason.to_string() };
     let unusable = || {
@@ -96,9 +101,8 @@ pub(crate) fn create(path: &Path) -> Result<(), RunError> {
         }
     };
     let file = File::from(file);
-    let written = file.write_all_at(&header(bytes / crate::PAGE_BYTES), 0).and_then(|()| file.sync_all());
-    written.map_err(system(format!("{}: no swap file", path.display())))?;
-    switch_on(path, priority_beside_others()).map_err(|error| match error.raw_os_error() {
+    mark(&file, bytes / crate::PAGE_BYTES).map_err(system(format!("{}: no swap file", path.display())))?;
+    switch_on(path, rank).map_err(|error| match error.raw_os_error() {
         Some(libc::EINVAL) => unusable(),
         _ => system(format!("{}: the kernel does not take it as a swap file", path.display()))(error),
     })
@@ -108,24 +112,26 @@ pub(crate) fn create(path: &Path) -> Result<(), RunError> {
 const EXPANSION: u64 = 2;
 
 /// Makes a zram device that should take this many bytes of a memory, and has the kernel use it
-/// before any swap file. `cleanup` removes it, whether this succeeds or fails.
+/// before any swap file. `cleanup` removes it, whether this succeeds or fails. `may_grow`: there is
+/// a second one, which is not used yet.
 ///
 /// It may hold three quarters of the memory at most, before compression. So even if no page becomes
 /// smaller, a quarter is left for pages as they are.
-pub(crate) fn create_zram(cleanup: &mut Cleanup, bytes: u64, limit_bytes: u64) -> Result<Zram, RunError> {
+pub(crate) fn create_zram(
+    cleanup: &mut Cleanup,
+    bytes: u64,
+    limit_bytes: u64,
+    may_grow: bool,
+) -> Result<Zram, RunError> {
     let mut zram = Zram::add()?;
-    cleanup.also_remove(&zram).map_err(system("sweephand-tidy: cannot be told of a zram device".into()))?;
+    let untold = || system("sweephand-tidy: cannot be told of a zram device".into());
+    cleanup.also_remove(&zram).map_err(untold())?;
+    if may_grow {
+        zram.add_second()?;
+        cleanup.also_remove(&zram).map_err(untold())?;
+    }
     let pages = (bytes * EXPANSION).min(limit_bytes / 4 * 3).div_ceil(crate::PAGE_BYTES);
-    zram.set_size(pages * crate::PAGE_BYTES)?;
-    let device = zram.device();
-    let mark = || {
-        let file = File::options().write(true).open(&device)?;
-        file.write_all_at(&header(pages), 0)?;
-        file.sync_all()?;
-        drop(file);
-        zram.switch_on()
-    };
-    mark().map_err(system(format!("{}: the kernel does not take it as a swap area", device.display())))?;
+    zram.switch_on(pages * crate::PAGE_BYTES, Rank::Zram)?;
     zram.begin_counting();
     Ok(zram)
 }
@@ -140,19 +146,6 @@ fn machine_bytes() -> u64 {
     info.totalram * u64::from(info.mem_unit)
 }
 
-/// The first page of a swap area: version, last page, and the mark at its end (see mkswap(8)).
-fn header(pages: u64) -> [u8; crate::PAGE_BYTES as usize] {
-    let mut page = [0; crate::PAGE_BYTES as usize];
-    let last = u32::try_from(pages - 1).unwrap_or(u32::MAX);
-    // Behind 1024 bytes for a boot loader.
-    page[1024..1028].copy_from_slice(&1_u32.to_ne_bytes());
-    page[1028..1032].copy_from_slice(&last.to_ne_bytes());
-    let mark = b"SWAPSPACE2";
-    let at = page.len() - mark.len();
-    page[at..].copy_from_slice(mark);
-    page
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -165,15 +158,5 @@ mod tests {
                      /var/tmp/sweephand-of-mine              file\t\t1024\t\t7\t\t5\n";
         assert_eq!(of_other_runs(areas), [("/var/tmp/sweephand-12-0.swap".to_string(), 101)]);
         assert!(of_other_runs("").is_empty());
-    }
-
-    /// As `mkswap` writes it, without the label and the identifier, which are not needed.
-    #[test]
-    fn the_header_is_a_swap_areas() {
-        let page = header(16_384);
-        assert_eq!(page.len(), 4096);
-        assert_eq!(page[1024..1032], [1, 0, 0, 0, 0xff, 0x3f, 0, 0]);
-        assert_eq!(&page[4086..], b"SWAPSPACE2");
-        assert_eq!(page.iter().filter(|&&byte| byte != 0).count(), 3 + 10);
     }
 }

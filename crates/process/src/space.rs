@@ -69,6 +69,13 @@ impl Entry {
         self.0 & (1 << 63) != 0
     }
 
+    /// The number by which the kernel knows the swap area that the page is in. `None`: it is in
+    /// none.
+    pub fn swap_area(self) -> Option<u8> {
+        const AREA: u64 = (1 << 5) - 1;
+        self.is_swapped().then_some((self.0 & AREA) as u8)
+    }
+
     /// Whether the page is in the swap file, or on its way.
     pub fn is_swapped(self) -> bool {
         self.0 & (1 << 62) != 0
@@ -150,21 +157,34 @@ impl Space {
     /// ([`PRESENT`], `SWAPPED`), in ascending order.
     pub fn blocks(&self, block_pages: usize, categories: u64) -> BTreeSet<u64> {
         let block_bytes = block_pages as u64 * PAGE_BYTES;
-        const NOTHING: Region = Region { start: 0, end: 0, categories: 0 };
         let mut blocks = BTreeSet::new();
+        self.for_each_region(categories, |region| {
+            blocks.extend(region.start / block_bytes..=(region.end - 1) / block_bytes);
+        });
+        blocks
+    }
+
+    /// The numbers of all pages of any of some categories, in ascending order.
+    pub fn pages(&self, categories: u64) -> Vec<u64> {
+        let mut numbers = Vec::new();
+        self.for_each_region(categories, |region| {
+            numbers.extend(region.start / PAGE_BYTES..region.end / PAGE_BYTES);
+        });
+        numbers
+    }
+
+    fn for_each_region(&self, categories: u64, mut take: impl FnMut(&Region)) {
+        const NOTHING: Region = Region { start: 0, end: 0, categories: 0 };
         let mut regions = [NOTHING; 64];
         let mut from = 0;
         while from < END {
             let Ok((count, end)) = scan(&self.pagemap, from, END, categories, &mut regions) else { break };
-            for region in &regions[..count] {
-                blocks.extend(region.start / block_bytes..=(region.end - 1) / block_bytes);
-            }
+            regions[..count].iter().for_each(&mut take);
             if end <= from {
                 break;
             }
             from = end;
         }
-        blocks
     }
 
     /// The address of the first page in memory from an address on. `None`: there is none. Fails
@@ -214,6 +234,27 @@ impl Space {
             left.drain(..(complete + usize::from(complete < now.len())).min(left.len()));
         }
         refused
+    }
+
+    /// Brings pages to memory, as if the process had read a byte of each. After one that is not
+    /// mapped any more, up to 1,023 others may be left out.
+    pub fn touch(&self, numbers: &[u64]) {
+        for numbers in numbers.chunks(RANGES_A_CALL) {
+            let bytes: Vec<libc::iovec> = numbers
+                .iter()
+                .map(|number| libc::iovec {
+                    iov_base: (number * PAGE_BYTES) as *mut libc::c_void,
+                    iov_len: 1,
+                })
+                .collect();
+            let mut read = [0_u8; RANGES_A_CALL];
+            let here = libc::iovec { iov_base: read.as_mut_ptr().cast(), iov_len: numbers.len() };
+            let count = bytes.len() as libc::c_ulong;
+            // SAFETY: `here` is as long as the bytes that are read from the other process.
+            unsafe {
+                libc::process_vm_readv(self.process as libc::pid_t, &here, 1, bytes.as_ptr(), count, 0)
+            };
+        }
     }
 
     /// The processor time of all threads of the process so far.
@@ -289,6 +330,8 @@ mod tests {
         let wanted: Vec<u64> = (first..first + 32).collect();
         assert!(space.entries(&wanted).iter().all(|entry| entry.is_ours() && !entry.is_swapped()));
         let blocks = space.blocks(8, PRESENT);
+        let pages = space.pages(PRESENT);
+        assert!(pages.is_sorted() && wanted.iter().all(|number| pages.binary_search(number).is_ok()));
         assert!(wanted.iter().all(|number| blocks.contains(&(number / 8))));
         // Code is a file's.
         let code = neighbours_are_one_range as fn() as usize as u64 / PAGE_BYTES;

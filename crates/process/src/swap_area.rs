@@ -1,23 +1,51 @@
 //! Switches swap areas on and off: see `swapon(2)`.
 
 use std::ffi::CString;
+use std::fs::File;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::FileExt;
 use std::path::Path;
+use sweephand_pager_interface::memory::PAGE_BYTES;
 
 /// The flag for a priority.
 const SWAP_FLAG_PREFER: i32 = 0x8000;
 /// The highest priority that there is.
-pub const MOST_PRIORITY: i32 = 0x7fff;
+const MOST: i32 = 0x7fff;
+
+/// The order in which the kernel uses a run's swap areas.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Rank {
+    /// Before all areas of the ranks below.
+    Top,
+    /// Before a zram device that is `Zram`.
+    BeforeZram,
+    /// Before all files.
+    Zram,
+    /// A file, with this priority at most.
+    File(i32),
+}
+
+impl Rank {
+    /// The priority; see `swapon(2)`.
+    fn priority(self) -> i32 {
+        match self {
+            Self::Top => MOST,
+            Self::BeforeZram => MOST - 1,
+            Self::Zram => MOST - 2,
+            Self::File(priority) => priority.clamp(0, MOST - 3),
+        }
+    }
+}
 
 /// Has the kernel use a swap area: a file or a device with the header of one.
 ///
 /// # Errors
 /// It is no swap area, it is on already, or this process may not do that.
-pub fn switch_on(path: &Path, priority: i32) -> io::Result<()> {
+pub fn switch_on(path: &Path, rank: Rank) -> io::Result<()> {
     let path = CString::new(path.as_os_str().as_bytes())?;
     // SAFETY: a path that ends with null.
-    done(unsafe { libc::swapon(path.as_ptr(), SWAP_FLAG_PREFER | priority) })
+    done(unsafe { libc::swapon(path.as_ptr(), SWAP_FLAG_PREFER | rank.priority()) })
 }
 
 /// Has the kernel bring back all pages of a swap area, and use it no more. That takes long if there
@@ -32,6 +60,43 @@ pub fn switch_off(path: &Path) -> io::Result<()> {
     done(unsafe { libc::swapoff(path.as_ptr()) })
 }
 
+/// Marks a file or a device of this many pages as a swap area, as mkswap(8) does.
+///
+/// # Errors
+/// It cannot be written.
+pub fn mark(file: &File, pages: u64) -> io::Result<()> {
+    file.write_all_at(&header(pages), 0)?;
+    file.sync_all()
+}
+
+/// The first page of a swap area: version, last page, and the mark at its end (see mkswap(8)).
+fn header(pages: u64) -> [u8; PAGE_BYTES as usize] {
+    let mut page = [0; PAGE_BYTES as usize];
+    let last = u32::try_from(pages - 1).unwrap_or(u32::MAX);
+    // Behind 1024 bytes for a boot loader.
+    page[1024..1028].copy_from_slice(&1_u32.to_ne_bytes());
+    page[1028..1032].copy_from_slice(&last.to_ne_bytes());
+    let mark = b"SWAPSPACE2";
+    let at = page.len() - mark.len();
+    page[at..].copy_from_slice(mark);
+    page
+}
+
 fn done(answer: i32) -> io::Result<()> {
     if answer == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As `mkswap` writes it, without the label and the identifier, which are not needed.
+    #[test]
+    fn the_header_is_a_swap_areas() {
+        let page = header(16_384);
+        assert_eq!(page.len(), 4096);
+        assert_eq!(page[1024..1032], [1, 0, 0, 0, 0xff, 0x3f, 0, 0]);
+        assert_eq!(&page[4086..], b"SWAPSPACE2");
+        assert_eq!(page.iter().filter(|&&byte| byte != 0).count(), 3 + 10);
+    }
 }

@@ -283,6 +283,13 @@ class Measuring:
         counts = {name: count * PAGE_MIB for name, count in pages.items()}
         return counts | {f"stat_{name}_mib": value for name, value in stat.items()}
 
+    def has_ended(self, watch, step):
+        """Whether a watch has ended by itself. Then it keeps what it said."""
+        if watch.poll() is None:
+            return False
+        self.keep(step, said=" ".join(watch.stderr.read().split())[-300:])
+        return True
+
     def measure_cost(self):
         """By turns: the watch is stopped and goes on."""
         self.fresh()
@@ -292,8 +299,7 @@ class Measuring:
                 watch = self.start_watch(subprocess.DEVNULL)
                 undo.callback(end, watch)
                 time.sleep(2.5)
-            if watch.poll() is not None:
-                self.keep("cost", said=" ".join(watch.stderr.read().split())[-300:])
+            if self.has_ended(watch, "cost"):
                 return
             watch.send_signal(signal.SIGSTOP)
             ran, rates, per_cpu = 2.5, [], []
@@ -335,6 +341,8 @@ class Measuring:
             while time.monotonic() - started < self.args.long and watch.poll() is None:
                 self.service.rate(1)
                 time.sleep(1)
+            if self.has_ended(watch, "long"):
+                return
             self.keep(
                 "long",
                 seconds=time.monotonic() - started,

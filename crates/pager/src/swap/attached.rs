@@ -73,7 +73,7 @@ impl AttachedRun {
         let swap = swap_file::name(&directory, Path::new(&name));
         let cleanup =
             Cleanup::start(None, Some(&swap), None).map_err(system("/bin/sh: cannot be started".into()))?;
-        swap_file::create(&swap)?;
+        swap_file::create(&swap, swap_file::rank_beside_others())?;
         let director = direct(Order {
             bits,
             faults,
@@ -82,7 +82,7 @@ impl AttachedRun {
             prefetch_pages: options.prefetch_pages,
             // The process has no limit but the director's.
             choosers: Choosers::Policy,
-            tries_zram: None,
+            zram_trial: None,
             process,
         })?;
         let before = Before {

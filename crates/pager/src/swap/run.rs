@@ -7,11 +7,12 @@ use crate::options::{Options, PoolSize};
 use crate::run::{Ended, Running, Watched, swap_directory};
 use crate::statistics::{Snapshot, Statistics};
 use crate::store_speed;
+use crate::swap_file;
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command};
 use std::time::Duration;
-use sweephand_director::{Budget, Choosers, Counts, Direction, Faults, Order};
+use sweephand_director::{Budget, Choosers, Counts, Direction, Faults, Order, ZramTrial};
 
 /// From this read time on, a disk is so slow that compressed memory pays for most programs.
 const SLOW_READ: Duration = Duration::from_micros(100);
@@ -56,6 +57,11 @@ impl SwapRun {
         let faults =
             faults.unwrap_or_else(|| Err(std::io::ErrorKind::Unsupported.into())).map_err(no_events)?;
         let (cgroup, zram) = run.memory().ok_or(RunError::Root)?;
+        let zram_trial = run.second_file().filter(|_| is_auto).map(|second_file| ZramTrial {
+            read: read.unwrap_or(SLOW_READ),
+            second_file,
+            create: |path, rank| swap_file::create(path, rank).is_ok(),
+        });
         let budget = Budget::of_cgroup(cgroup, zram);
         let director = direct(Order {
             bits,
@@ -64,7 +70,7 @@ impl SwapRun {
             policy: options.policy.clone(),
             prefetch_pages: options.prefetch_pages,
             choosers,
-            tries_zram: is_auto.then(|| read.unwrap_or(SLOW_READ)),
+            zram_trial,
             process: run.child().id(),
         })?;
         Ok(Self { run, policy, choosers, director })
