@@ -52,6 +52,7 @@
 //! | `budget` | the limit, and how many frames the policy has |
 //! | `compression` | whether a zram device pays |
 //! | `write_back` | moves idle pages from a zram device to the disk |
+//! | `swap_areas` | which swap areas are the zram devices |
 //! | `refault_distance` | how far pages are out of memory when they come back |
 //! | `trial` | who is faster: the kernel or the policy |
 //! | `rounds` | how often the program has been through its memory |
@@ -78,6 +79,7 @@ mod refault_distance;
 mod rounds;
 mod stage;
 mod streams;
+mod swap_areas;
 mod trial;
 mod turns;
 mod write_back;

@@ -5,20 +5,22 @@
 //! It is measured on a sample of the program's pages, whose entries in the page table are read now
 //! and then. A page that has left and come back between two looks is missed.
 
-use crate::write_back::SwapAreas;
+use crate::swap_areas::SwapAreas;
 use rustc_hash::FxHashMap;
 use std::ops::AddAssign;
 use std::time::{Duration, Instant};
 use sweephand_process::space::{Entry, Space};
+use sweephand_process::zram::Zram;
 use sweephand_uffd::{PRESENT, SWAPPED};
 
 /// The sample consists of blocks of this many pages, which are read with one call.
 const BLOCK_PAGES: u64 = 32;
 /// At most this many, so that a look takes some 0.2 ms.
 const MOST_BLOCKS: usize = 256;
-/// Neighbours that the kernel reads together: its default, 2 to the power of
-/// `/proc/sys/vm/page-cluster`.
-const READ_PAGES: u64 = 8;
+/// Pages of at most this many processes are in it: each takes two descriptors.
+const MOST_PROCESSES: usize = 64;
+/// Distances count once this many times as many pages have left as are near.
+const KNOWN: u64 = 3;
 /// How often a look is taken, and how often the sample is chosen.
 const LOOK_PERIOD: Duration = Duration::from_millis(20);
 const CHOICE_PERIOD: Duration = Duration::from_secs(1);
@@ -88,27 +90,17 @@ pub(crate) struct Distances {
     pub(crate) near_on_disk: u64,
     /// Others, from the device.
     pub(crate) far_in_device: u64,
-    /// Reads of a disk that would have brought these others: neighbours that come back at about the
-    /// same time are read together.
-    pub(crate) reads: u64,
 }
 
 impl Distances {
-    /// Of a page that has come back. `latest_read`: the read that would have brought the page
-    /// before it.
-    fn of(is_near: bool, is_in_device: bool, number: u64, latest_read: &mut Option<u64>) -> Self {
-        let mut distances = Self { all: 1, ..Self::default() };
-        match (is_near, is_in_device) {
-            (true, true) => distances.near_in_device = 1,
-            (true, false) => distances.near_on_disk = 1,
-            (false, true) => {
-                let read = Some(number / READ_PAGES);
-                distances.far_in_device = 1;
-                distances.reads = u64::from(std::mem::replace(latest_read, read) != read);
-            }
-            (false, false) => {}
+    /// Of a page that has come back.
+    fn of(is_near: bool, is_in_device: bool) -> Self {
+        Self {
+            all: 1,
+            near_in_device: u64::from(is_near && is_in_device),
+            near_on_disk: u64::from(is_near && !is_in_device),
+            far_in_device: u64::from(!is_near && is_in_device),
         }
-        distances
     }
 }
 
@@ -118,7 +110,6 @@ impl AddAssign for Distances {
         self.near_in_device += others.near_in_device;
         self.near_on_disk += others.near_on_disk;
         self.far_in_device += others.far_in_device;
-        self.reads += others.reads;
     }
 }
 
@@ -159,9 +150,8 @@ impl RefaultDistances {
     }
 
     /// Looks at the pages of these processes, if it is time. `more_pages`: the memory more that
-    /// decides whether those that come back are near. `held_pages`: how many the device holds, by
-    /// which it is told from other swap areas.
-    pub(crate) fn look(&mut self, processes: impl Fn() -> Vec<u32>, more_pages: u64, held_pages: u64) {
+    /// decides whether those that come back are near.
+    pub(crate) fn look(&mut self, processes: impl Fn() -> Vec<u32>, more_pages: u64, zram: &Zram) {
         let now = Instant::now();
         if now < self.look_due {
             return;
@@ -181,15 +171,16 @@ impl RefaultDistances {
                 if let Seen::Away(area) = seen {
                     areas.add(area);
                 }
-                returns.extend(
-                    place.step(seen, &mut self.left).map(|(distance, area)| (number, distance, area)),
-                );
+                returns.extend(place.step(seen, &mut self.left));
             }
         }
-        let (near, device) = (more_pages / self.one_in, areas.nearest(held_pages / self.one_in));
-        let mut latest_read = None;
-        for (number, distance, area) in returns {
-            self.came_back += Distances::of(distance <= near, Some(area) == device, number, &mut latest_read);
+        let (near, devices) = (more_pages / self.one_in, areas.of_devices(zram, self.one_in));
+        // At first, nothing can have come back from far.
+        if self.left < KNOWN * near {
+            returns.clear();
+        }
+        for (distance, area) in returns {
+            self.came_back += Distances::of(distance <= near, devices.contains(&area));
         }
         self.look_due = now + LOOK_PERIOD.max(PART * began.elapsed());
     }
@@ -197,7 +188,7 @@ impl RefaultDistances {
     /// Chooses the pages of the sample anew. What is known of those that stay in it is kept.
     fn choose(&mut self, processes: &[u32]) {
         self.spaces.retain(|process, sample| processes.contains(process) && !sample.space.is_gone());
-        for &process in processes {
+        for &process in processes.iter().take(MOST_PROCESSES) {
             if !self.spaces.contains_key(&process)
                 && let Ok(space) = Space::open(process)
             {
@@ -256,15 +247,13 @@ mod tests {
     }
 
     #[test]
-    fn neighbours_that_come_back_together_would_have_been_one_read() {
-        let (mut all, mut latest) = (Distances::default(), None);
-        for number in [0, 1, 7, 8, 64, 65] {
-            all += Distances::of(false, true, number, &mut latest);
+    fn pages_are_counted_by_distance_and_by_where_they_were() {
+        let mut all = Distances::default();
+        for (is_near, is_in_device) in
+            [(true, true), (true, false), (false, false), (false, true), (false, true)]
+        {
+            all += Distances::of(is_near, is_in_device);
         }
-        for (is_near, is_in_device) in [(true, true), (true, false), (false, false)] {
-            all += Distances::of(is_near, is_in_device, 66, &mut latest);
-        }
-        let expected = Distances { all: 9, near_in_device: 1, near_on_disk: 1, far_in_device: 6, reads: 3 };
-        assert_eq!(all, expected);
+        assert_eq!(all, Distances { all: 5, near_in_device: 1, near_on_disk: 1, far_in_device: 2 });
     }
 }

@@ -5,10 +5,13 @@
 //! back from outside and paged out again at once, when the kernel already prefers an area on the
 //! disk. So memory has a few of them at a time.
 
-use rustc_hash::FxHashMap;
+use crate::swap_areas::SwapAreas;
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
 use sweephand_process::space::{Advice, Space, ranges};
+use sweephand_process::zram::Zram;
 use sweephand_uffd::SWAPPED;
 
 /// Looks in which a page has to be away, and the time between them. sqlite3 rows comes back to each
@@ -18,37 +21,26 @@ const LOOK_PERIOD: Duration = Duration::from_millis(200);
 /// Pages that are moved at a time.
 const BATCH: usize = 256;
 
-/// Pages of the program in each swap area, by the number by which the kernel knows the area. Only
-/// the kernel knows which area has which number.
-#[derive(Debug, Default)]
-pub(crate) struct SwapAreas(FxHashMap<u8, u64>);
+/// Looks after which they are begun anew, because other pages may have become idle.
+const MOST_LOOKS: u32 = 10;
+/// Looks take this part of the time at most.
+const PART: u32 = 10;
+/// Pages of at most this many processes are moved: each takes two descriptors.
+const MOST_PROCESSES: usize = 64;
 
-impl SwapAreas {
-    /// A page is in this one.
-    pub(crate) fn add(&mut self, area: u8) {
-        *self.0.entry(area).or_default() += 1;
-    }
-
-    /// The area that has about this many pages.
-    pub(crate) fn nearest(&self, pages: u64) -> Option<u8> {
-        self.0.iter().min_by_key(|&(_, &has)| has.abs_diff(pages)).map(|(&area, _)| area)
-    }
-}
-
-/// The pages of a program that are in the device, and stay there.
+/// The pages of a program that are in the zram devices, and stay there.
 #[derive(Debug)]
 pub(crate) struct Idle {
     spaces: Vec<(Space, Vec<u64>)>,
-    device: Option<u8>,
+    devices: BTreeSet<u8>,
     looks: u32,
-    latest: Instant,
+    due: Instant,
 }
 
 impl Idle {
-    /// All that are in the device. `held_pages`: how many pages it has, by which it is told from
-    /// other swap areas.
-    pub(crate) fn find(processes: &[u32], held_pages: u64) -> Self {
-        let opened = processes.iter().filter_map(|&process| Space::open(process).ok());
+    /// All that are in the devices.
+    pub(crate) fn find(processes: &[u32], zram: &Zram) -> Self {
+        let opened = processes.iter().take(MOST_PROCESSES).filter_map(|&process| Space::open(process).ok());
         let spaces: Vec<(Space, Vec<u64>)> = opened
             .map(|space| {
                 let numbers = space.pages(SWAPPED);
@@ -60,35 +52,51 @@ impl Idle {
             let entries = space.entries(numbers);
             entries.iter().filter_map(|entry| entry.swap_area()).for_each(|area| areas.add(area));
         }
-        let mut idle = Self { spaces, device: areas.nearest(held_pages), looks: 0, latest: Instant::now() };
+        let mut idle = Self { spaces, devices: areas.of_devices(zram, 1), looks: 0, due: Instant::now() };
         idle.look();
         idle
     }
 
-    /// Leaves out those that are not there any more.
+    /// Leaves out those that are not there any more, if it is time.
     pub(crate) fn look(&mut self) {
+        let now = Instant::now();
+        if now < self.due {
+            return;
+        }
+        let devices = &self.devices;
         for (space, numbers) in &mut self.spaces {
             let entries = space.entries(numbers);
             let mut entries = entries.iter();
-            let is_in_device = |_: &u64| entries.next().and_then(|entry| entry.swap_area()) == self.device;
-            numbers.retain(is_in_device);
+            numbers.retain(|_| {
+                let area = entries.next().and_then(|entry| entry.swap_area());
+                area.is_some_and(|area| devices.contains(&area))
+            });
         }
-        (self.looks, self.latest) = (self.looks + 1, Instant::now());
+        self.looks += 1;
+        self.due = now + LOOK_PERIOD.max(PART * now.elapsed());
     }
 
-    /// Looks until it is clear that the rest is not in use.
-    pub(crate) fn settled(mut self) -> Self {
-        while self.looks < LOOKS {
-            thread::sleep(LOOK_PERIOD.saturating_sub(self.latest.elapsed()));
+    /// Whether it is time to begin anew.
+    pub(crate) fn is_stale(&self) -> bool {
+        self.looks >= MOST_LOOKS
+    }
+
+    /// Looks until it is clear that the rest is not in use, or the run ends.
+    pub(crate) fn settled(mut self, is_ending: &AtomicBool) -> Self {
+        while self.looks < LOOKS && !is_ending.load(Relaxed) {
+            thread::sleep(self.due.saturating_duration_since(Instant::now()));
             self.look();
         }
         self
     }
 
-    /// Moves them.
-    pub(crate) fn write_back(&self) {
+    /// Moves them, until the run ends.
+    pub(crate) fn write_back(&self, is_ending: &AtomicBool) {
         for (space, numbers) in &self.spaces {
             for batch in numbers.chunks(BATCH) {
+                if is_ending.load(Relaxed) {
+                    return;
+                }
                 space.touch(batch);
                 space.advise(&ranges(batch.iter().copied(), 0), Advice::PageOut);
             }

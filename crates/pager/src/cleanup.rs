@@ -87,12 +87,16 @@ switch_off() {
         tries=$((tries + 1))
     done
 }
+stuck=
 for number in $zram; do
     tries=0
-    while [ -d "/sys/block/zram$number" ] && [ $tries -lt 100 ]; do
+    while [ -d "/sys/block/zram$number" ]; do
         swapoff "/dev/zram$number"
-        echo "$number" > /sys/class/zram-control/hot_remove || sleep 0.1
+        # From now on, another run may have a device of this number.
+        if echo "$number" > /sys/class/zram-control/hot_remove; then break; fi
         tries=$((tries + 1))
+        if [ $tries -eq 100 ]; then stuck=1; break; fi
+        sleep 0.1
     done
 done
 second=
@@ -113,8 +117,7 @@ else
     rm -rf "$4"
 fi
 is_gone() { [ -z "$1" ] || [ ! -e "$1" ]; }
-for number in $zram; do is_gone "/sys/block/zram$number" || exit 1; done
-is_gone "$1" && is_gone "$3" && is_gone "$second" && { [ -n "$left" ] || is_gone "$4"; }
+[ -z "$stuck" ] && is_gone "$1" && is_gone "$3" && is_gone "$second" && { [ -n "$left" ] || is_gone "$4"; }
 "#;
 
 /// Waits until the process that has just been started has idle processors look out for work, if it

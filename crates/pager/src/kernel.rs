@@ -255,9 +255,10 @@ impl KernelRun {
     /// Waits for the program. `release` is called when it has ended, before its cgroup is removed.
     pub(crate) fn wait_and(self, release: impl FnOnce()) -> Result<Ended, RunError> {
         let waited = usage::wait(&self.child);
+        // Whatever else uses the swap areas ends before they are removed.
+        release();
         let (status, usage) =
             waited.map_err(system(format!("{}: cannot be waited for", self.program.display())))?;
-        release();
         let mut statistics = self.statistics();
         statistics.ended(status, &usage);
         statistics.faults = usage.minor_faults + usage.major_faults;

@@ -21,9 +21,12 @@ pub(crate) fn name(directory: &Path, cgroup: &Path) -> PathBuf {
     directory.join(format!("{run}.swap"))
 }
 
+/// The end of the name of a run's second swap file.
+const SECOND: &str = ".second.swap";
+
 /// The name of a second swap file of the run that has this one.
 pub(crate) fn name_of_second(swap: &Path) -> PathBuf {
-    swap.with_extension("second.swap")
+    swap.with_extension(&SECOND[1..])
 }
 
 /// The priority of a run's swap file, if no other run has one: higher than what the machine's own
@@ -36,7 +39,7 @@ fn of_other_runs(areas: &str) -> Vec<(String, i32)> {
         let mut words = line.split_whitespace();
         let path = words.next()?;
         let name = path.rsplit('/').next()?;
-        let is_a_runs = name.starts_with("sweephand-") && name.ends_with(".swap");
+        let is_a_runs = name.starts_with("sweephand-") && name.ends_with(".swap") && !name.ends_with(SECOND);
         is_a_runs.then(|| Some((path.to_string(), words.nth(3)?.parse().ok()?)))?
     };
     areas.lines().filter_map(parse).collect()
@@ -108,6 +111,23 @@ pub(crate) fn create(path: &Path, rank: Rank) -> Result<(), RunError> {
     })
 }
 
+/// Makes the second swap file of a run, and has the kernel use it as an area of this rank. `false`:
+/// there is none, because there is no space, for instance, or because another run has a swap file:
+/// that run's pages would go to this one.
+pub(crate) fn create_second(path: &Path, rank: Rank) -> bool {
+    let areas = std::fs::read_to_string("/proc/swaps").unwrap_or_default();
+    // The list writes a space in a directory's name in another way.
+    let own = path.with_extension("").with_extension("swap");
+    let is_own = |area: &str| area.rsplit('/').next() == own.file_name().and_then(|name| name.to_str());
+    let is_alone = of_other_runs(&areas).iter().all(|(area, _)| is_own(area));
+    let is_made = is_alone && create(path, rank).is_ok();
+    if is_alone && !is_made {
+        // Nothing uses it.
+        let _ = std::fs::remove_file(path);
+    }
+    is_made
+}
+
 /// What a zram device may hold for each byte of memory that it should take.
 const EXPANSION: u64 = 2;
 
@@ -127,7 +147,8 @@ pub(crate) fn create_zram(
     let untold = || system("sweephand-tidy: cannot be told of a zram device".into());
     cleanup.also_remove(&zram).map_err(untold())?;
     if may_grow {
-        zram.add_second()?;
+        // The first one will do.
+        let _ = zram.add_second();
         cleanup.also_remove(&zram).map_err(untold())?;
     }
     let pages = (bytes * EXPANSION).min(limit_bytes / 4 * 3).div_ceil(crate::PAGE_BYTES);

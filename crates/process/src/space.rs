@@ -236,24 +236,26 @@ impl Space {
         refused
     }
 
-    /// Brings pages to memory, as if the process had read a byte of each. After one that is not
-    /// mapped any more, up to 1,023 others may be left out.
+    /// Brings pages to memory, as if the process had read a byte of each. Those that
+    /// cannot be read are left out.
     pub fn touch(&self, numbers: &[u64]) {
-        for numbers in numbers.chunks(RANGES_A_CALL) {
-            let bytes: Vec<libc::iovec> = numbers
-                .iter()
-                .map(|number| libc::iovec {
-                    iov_base: (number * PAGE_BYTES) as *mut libc::c_void,
-                    iov_len: 1,
-                })
-                .collect();
+        let bytes: Vec<libc::iovec> = numbers
+            .iter()
+            .map(|number| libc::iovec { iov_base: (number * PAGE_BYTES) as *mut libc::c_void, iov_len: 1 })
+            .collect();
+        let mut left = &bytes[..];
+        while !left.is_empty() {
+            let now = &left[..left.len().min(RANGES_A_CALL)];
             let mut read = [0_u8; RANGES_A_CALL];
-            let here = libc::iovec { iov_base: read.as_mut_ptr().cast(), iov_len: numbers.len() };
-            let count = bytes.len() as libc::c_ulong;
+            let here = libc::iovec { iov_base: read.as_mut_ptr().cast(), iov_len: now.len() };
+            let count = now.len() as libc::c_ulong;
             // SAFETY: `here` is as long as the bytes that are read from the other process.
-            unsafe {
-                libc::process_vm_readv(self.process as libc::pid_t, &here, 1, bytes.as_ptr(), count, 0)
+            let done = unsafe {
+                libc::process_vm_readv(self.process as libc::pid_t, &here, 1, now.as_ptr(), count, 0)
             };
+            // It stops at a page that cannot be read.
+            let done = done.max(0) as usize;
+            left = &left[(done + usize::from(done < now.len())).min(left.len())..];
         }
     }
 

@@ -22,7 +22,7 @@ pub enum Rank {
     BeforeZram,
     /// Before all files.
     Zram,
-    /// A file, with this priority at most.
+    /// A file. Its priority stays below those of zram devices.
     File(i32),
 }
 
@@ -60,6 +60,30 @@ pub fn switch_off(path: &Path) -> io::Result<()> {
     done(unsafe { libc::swapoff(path.as_ptr()) })
 }
 
+/// A swap area that has pages.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Used {
+    /// Its file or device, as `/proc/swaps` writes it.
+    pub path: String,
+    /// How many pages it has.
+    pub pages: u64,
+}
+
+/// The swap areas that have pages, in the order in which the kernel has them.
+pub fn used() -> Vec<Used> {
+    parse_used(&std::fs::read_to_string("/proc/swaps").unwrap_or_default())
+}
+
+fn parse_used(areas: &str) -> Vec<Used> {
+    let parse = |line: &str| {
+        let mut words = line.split_whitespace();
+        let path = words.next()?.to_string();
+        let kib: u64 = words.nth(2)?.parse().ok()?;
+        (kib > 0).then_some(Used { path, pages: kib * 1024 / PAGE_BYTES })
+    };
+    areas.lines().skip(1).filter_map(parse).collect()
+}
+
 /// Marks a file or a device of this many pages as a swap area, as mkswap(8) does.
 ///
 /// # Errors
@@ -89,6 +113,15 @@ fn done(answer: i32) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn areas_with_pages_are_found() {
+        let areas = "Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority\n\
+                     /dev/zram0                              partition\t49148\t\t0\t\t32765\n\
+                     /var/tmp/a\\040b.swap                  file\t\t1024\t\t8\t\t101\n";
+        assert_eq!(parse_used(areas), [Used { path: "/var/tmp/a\\040b.swap".to_string(), pages: 2 }]);
+        assert!(parse_used("").is_empty());
+    }
 
     /// As `mkswap` writes it, without the label and the identifier, which are not needed.
     #[test]

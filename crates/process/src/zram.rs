@@ -103,6 +103,11 @@ impl Zram {
         self.devices().map(|device| device.number)
     }
 
+    /// Whether one of them has this path.
+    pub fn has_path(&self, path: &str) -> bool {
+        self.devices().any(|device| device.path() == Path::new(path))
+    }
+
     /// Bytes that they may hold, before compression.
     pub fn size_bytes(&self) -> u64 {
         self.devices().filter_map(|device| device.size_bytes.get()).sum()

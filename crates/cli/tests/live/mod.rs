@@ -8,6 +8,7 @@ mod children;
 pub(crate) mod engine;
 
 pub(crate) use children::{Running, command, descendants, ignoring, program_of, spawn};
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::Read;
 use std::os::unix::fs::PermissionsExt;
@@ -16,7 +17,7 @@ use std::process::{Command, Output, Stdio};
 use std::sync::OnceLock;
 use std::thread::{JoinHandle, sleep, spawn as spawn_thread};
 use std::time::{Duration, Instant};
-use sweephand_checks::{Need, skip};
+use sweephand_checks::{Need, entries, skip};
 
 pub(crate) const SWEEPHAND: &str = env!("CARGO_BIN_EXE_sweephand");
 /// Longer than any of these takes, however busy the machine.
@@ -243,4 +244,20 @@ pub(crate) fn is_alive(pid: u32) -> bool {
     // The state is behind the name, which is in brackets.
     let state = stat.rsplit_once(") ").map(|(_, rest)| &rest[..1]);
     !matches!(state, None | Some("Z" | "X"))
+}
+
+/// The machine's zram devices.
+pub(crate) fn zram_devices() -> BTreeSet<String> {
+    let names =
+        entries("/sys/block").into_iter().filter_map(|path| path.file_name()?.to_str().map(String::from));
+    names.filter(|name| name.starts_with("zram")).collect()
+}
+
+/// Waits until something holds, for a minute at most.
+pub(crate) fn wait_until(what: &str, holds: impl Fn() -> bool) {
+    let started = Instant::now();
+    while !holds() {
+        assert!(started.elapsed() < Duration::from_secs(60), "waited in vain: {what}");
+        sleep(Duration::from_millis(5));
+    }
 }

@@ -19,10 +19,11 @@ const SLOW_READ: Duration = Duration::from_micros(100);
 
 /// A program that is running under the kernel's paging, directed by a policy.
 pub struct SwapRun {
+    // The director ends before the swap areas are removed.
+    director: Direction,
     run: KernelRun,
     policy: String,
     choosers: Choosers,
-    director: Direction,
 }
 
 impl SwapRun {
@@ -60,7 +61,7 @@ impl SwapRun {
         let zram_trial = run.second_file().filter(|_| is_auto).map(|second_file| ZramTrial {
             read: read.unwrap_or(SLOW_READ),
             second_file,
-            create: |path, rank| swap_file::create(path, rank).is_ok(),
+            create: swap_file::create_second,
         });
         let budget = Budget::of_cgroup(cgroup, zram);
         let director = direct(Order {
@@ -73,7 +74,7 @@ impl SwapRun {
             zram_trial,
             process: run.child().id(),
         })?;
-        Ok(Self { run, policy, choosers, director })
+        Ok(Self { director, run, policy, choosers })
     }
 }
 
