@@ -50,6 +50,8 @@ pub(crate) struct World {
     pub(crate) errors: VecDeque<Errno>,
     /// Pages that cannot be moved, by address.
     pub(crate) stuck: BTreeSet<usize>,
+    /// Ranges that have been registered.
+    pub(crate) registered: Vec<(usize, usize)>,
 }
 
 /// Whether a page is the program's, and not the pager's own, which is where it seems to be.

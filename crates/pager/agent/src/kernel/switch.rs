@@ -189,10 +189,13 @@ impl Userfaultfd {
     }
 
     pub fn register(&self, start: usize, length: usize) -> Result<(), Errno> {
-        match self.of {
-            Of::Simulated(context) => simulated::register(context, start, length),
+        match &self.of {
+            Of::Simulated(context) => simulated::register(*context, start, length),
             // All pages are missing that are not in the map.
-            Of::Map(_) => Ok(()),
+            Of::Map(world) => {
+                world.borrow_mut().registered.push((start, start + length));
+                Ok(())
+            }
             Of::Real => self.fd.register(start, length),
         }
     }

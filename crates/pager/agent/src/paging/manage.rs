@@ -35,6 +35,7 @@ pub(crate) fn grown(pager: &mut Pager, start: usize, end: usize, is_new: bool) {
     } else {
         // Earlier changes at this address must be applied first.
         catch_up(pager);
+        register_again(pager, start, end);
         let registered = register(pager, start, end);
         registered.into_iter().for_each(|(start, end)| take_stock(pager, start, end));
         make_room(pager, 0);
@@ -135,19 +136,34 @@ fn register(pager: &mut Pager, start: usize, end: usize) -> Vec<(usize, usize)> 
     registered
 }
 
+/// Registers what counts as managed of memory that has grown. Another thread may have unmapped a part
+/// of a range after the agent had read the list of mappings, and before it registered the range. The
+/// kernel then registers what is left, and reports no change, so the agent takes the hole for
+/// registered. What is registered stays so.
+fn register_again(pager: &mut Pager, start: usize, end: usize) {
+    for (start, end) in pager.memory.managed_parts(start, end) {
+        // What has disappeared meanwhile will be reported.
+        let _ = register_range(pager, start, end);
+    }
+}
+
+/// Asks the kernel to register a range, which it may refuse for a moment.
+fn register_range(pager: &mut Pager, start: usize, end: usize) -> Result<(), Errno> {
+    let mut retry = Retry::new();
+    loop {
+        match pager.program.register(start, end - start) {
+            Err(Errno::NOMEM) if retry.wait() => {}
+            answer => return answer,
+        }
+    }
+}
+
 fn register_part(pager: &mut Pager, start: usize, end: usize, registered: &mut Vec<(usize, usize)>) {
     if start >= end {
         return;
     }
     for (start, end) in pager.memory.unmanaged(start, end) {
-        let mut retry = Retry::new();
-        let answer = loop {
-            match pager.program.register(start, end - start) {
-                Err(Errno::NOMEM) if retry.wait() => {}
-                answer => break answer,
-            }
-        };
-        match answer {
+        match register_range(pager, start, end) {
             Ok(()) => pager.memory.regions.add(start, end),
             // The range is not anonymous, or it has disappeared. The agent does not manage it.
             Err(Errno::INVAL | Errno::NOENT | Errno::PERM | Errno::BUSY) => continue,
@@ -220,5 +236,14 @@ mod tests {
         release_resident(&mut pager, at(0), at(1));
         assert_eq!(pager.memory.pages.state_at(at(0)), State::RESIDENT);
         assert!(pager.memory.kept.is_empty());
+    }
+
+    /// It may lie where the kernel had nothing to register when the agent registered the range.
+    #[test]
+    fn memory_that_has_grown_is_registered_even_if_it_counts_as_managed() {
+        let (mut pager, world) = pager();
+        grown(&mut pager, at(3), at(5), true);
+        grown(&mut pager, at(5), at(6), false);
+        assert_eq!(world.borrow().registered, [(at(3), at(5)), (at(5), at(6))]);
     }
 }
