@@ -138,8 +138,8 @@ fn register(pager: &mut Pager, start: usize, end: usize) -> Vec<(usize, usize)> 
 
 /// Registers what counts as managed of memory that has grown. Another thread may have unmapped a
 /// part of a range after the agent had read the list of mappings, and before it registered the
-/// range. The kernel then registers what is left, and reports no change, so the agent takes the hole
-/// for registered. What is registered stays so.
+/// range. The kernel then registers what is left, and reports no change, so the agent takes the
+/// hole for registered. What is registered stays so.
 fn register_again(pager: &mut Pager, start: usize, end: usize) {
     for (start, end) in pager.memory.managed_parts(start, end) {
         // What has disappeared meanwhile will be reported.
