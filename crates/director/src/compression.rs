@@ -147,11 +147,11 @@ impl Compression {
                 self.lost_seconds = 0.0;
             }
         }
+        let contents = self.zram.contents();
         if self.is_in_use() && now.refaults > self.start.refaults {
-            let more_pages = self.zram.taken_bytes() / PAGE_BYTES;
-            self.distances.look(&processes, more_pages, &self.zram);
+            self.distances.look(&processes, contents.taken_bytes / PAGE_BYTES, &self.zram);
         }
-        if let Some(next) = self.other_size() {
+        if let Some(next) = self.other_size(contents) {
             return self.change(next, now);
         }
         let period = now.since(self.start);
@@ -163,7 +163,7 @@ impl Compression {
         self.lost_seconds = (self.lost_seconds + lost).max(-MOST_SAVED_SECONDS);
         self.start = now;
         self.look_for_idle(&processes);
-        if let Some(next) = self.next(now, period) {
+        if let Some(next) = self.next(now, period, contents) {
             self.change(next, now);
         }
     }
@@ -185,12 +185,11 @@ impl Compression {
     }
 
     /// The use after this period, if that is another.
-    fn next(&self, now: Progress, period: Progress) -> Option<Use> {
-        let is_paging = is_paging(period, self.trial.read);
+    fn next(&self, now: Progress, period: Progress, contents: ZramContents) -> Option<Use> {
         if !self.is_in_use() {
-            return (is_paging && now.clock >= self.lost_at + self.pause).then_some(Use::First);
+            let is_wanted = now.clock >= self.lost_at + self.pause && is_paging(period, self.trial.read);
+            return is_wanted.then_some(Use::First);
         }
-        let contents = self.zram.contents();
         if hardly_become_smaller(contents, self.zram.size_bytes()) {
             return Some(Use::Off);
         }
@@ -203,11 +202,11 @@ impl Compression {
 
     /// Whether there should be a second device, or no more. A page that has once been on the disk
     /// mostly goes there again, so the second one has to come before the first is full.
-    fn other_size(&self) -> Option<Use> {
+    fn other_size(&self, contents: ZramContents) -> Option<Use> {
         match self.current {
-            Use::Large => (self.zram.taken_bytes() > self.limit_bytes / 5 * 3).then_some(Use::First),
+            Use::Large => (contents.taken_bytes > self.limit_bytes / 5 * 3).then_some(Use::First),
             Use::First if self.can_grow => {
-                let (contents, size_bytes) = (self.zram.contents(), self.zram.size_bytes());
+                let size_bytes = self.zram.size_bytes();
                 let is_nearly_full = contents.held_bytes >= size_bytes / 4 * 3;
                 let grows = is_nearly_full && second_bytes(contents, size_bytes, self.limit_bytes) > 0;
                 grows.then_some(Use::Large)
@@ -318,7 +317,7 @@ impl Drop for Compression {
 
 /// Whether the pages of a device of this size hardly become smaller.
 fn hardly_become_smaller(contents: ZramContents, size_bytes: u64) -> bool {
-    let ZramContents { held_bytes, compressed_bytes } = contents;
+    let ZramContents { held_bytes, compressed_bytes, .. } = contents;
     held_bytes >= SAMPLE_BYTES.min(size_bytes / SAMPLE_PART)
         && compressed_bytes as f64 > HARDLY * held_bytes as f64
 }
@@ -369,7 +368,7 @@ mod tests {
     #[test]
     fn a_few_pages_do_not_say_how_well_all_compress() {
         let of = |held_bytes, compressed_bytes, size_bytes| {
-            hardly_become_smaller(ZramContents { held_bytes, compressed_bytes }, size_bytes)
+            hardly_become_smaller(ZramContents { held_bytes, compressed_bytes, taken_bytes: 0 }, size_bytes)
         };
         assert!(of(8 << 20, 8 << 20, 1 << 30) && !of(8 << 20, 6 << 20, 1 << 30));
         assert!(of(1 << 20, 1 << 20, 4 << 20) && !of(1 << 20, 1 << 20, 8 << 20));
@@ -396,7 +395,7 @@ mod tests {
     fn a_second_device_is_for_pages_that_become_much_smaller() {
         const MIB: u64 = 1 << 20;
         let of = |compressed_bytes| {
-            let contents = ZramContents { held_bytes: 48 * MIB, compressed_bytes };
+            let contents = ZramContents { held_bytes: 48 * MIB, compressed_bytes, taken_bytes: 0 };
             second_bytes(contents, 48 * MIB, 64 * MIB) / MIB
         };
         // 0.4: 80 MiB take half of the limit. Hardly anything: twice the limit.

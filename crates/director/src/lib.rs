@@ -52,8 +52,8 @@
 //! | `budget` | the limit, and how many frames the policy has |
 //! | `compression` | whether a zram device pays |
 //! | `write_back` | moves idle pages from a zram device to the disk |
-//! | `swap_areas` | which swap areas are the zram devices |
 //! | `refault_distance` | how far pages are out of memory when they come back |
+//! | `swap_areas` | which swap areas are the zram devices |
 //! | `trial` | who is faster: the kernel or the policy |
 //! | `rounds` | how often the program has been through its memory |
 //! | `memory` | the pages of all processes, their accessed bits, and advice about them |

@@ -18,7 +18,7 @@ const BLOCK_PAGES: u64 = 32;
 /// At most this many, so that a look takes some 0.2 ms.
 const MOST_BLOCKS: usize = 256;
 /// Pages of at most this many processes are in it: each takes two descriptors.
-const MOST_PROCESSES: usize = 64;
+pub(crate) const MOST_PROCESSES: usize = 64;
 /// Distances count once this many times as many pages have left as are near.
 const KNOWN: u64 = 3;
 /// How often a look is taken, and how often the sample is chosen.
@@ -131,9 +131,9 @@ pub(crate) struct RefaultDistances {
 #[derive(Debug)]
 struct Sample {
     space: Space,
-    places: FxHashMap<u64, Place>,
-    /// The pages in ascending order.
+    /// The pages in ascending order, and where each is.
     numbers: Vec<u64>,
+    places: Vec<Place>,
 }
 
 impl RefaultDistances {
@@ -165,8 +165,7 @@ impl RefaultDistances {
         let mut returns = Vec::new();
         for sample in self.spaces.values_mut() {
             let entries = sample.space.entries(&sample.numbers);
-            for (&number, entry) in sample.numbers.iter().zip(entries) {
-                let Some(place) = sample.places.get_mut(&number) else { continue };
+            for (place, entry) in sample.places.iter_mut().zip(entries) {
                 let seen = Seen::of(entry);
                 if let Seen::Away(area) = seen {
                     areas.add(area);
@@ -192,7 +191,7 @@ impl RefaultDistances {
             if !self.spaces.contains_key(&process)
                 && let Ok(space) = Space::open(process)
             {
-                let sample = Sample { space, places: FxHashMap::default(), numbers: Vec::new() };
+                let sample = Sample { space, numbers: Vec::new(), places: Vec::new() };
                 self.spaces.insert(process, sample);
             }
         }
@@ -207,11 +206,13 @@ impl RefaultDistances {
         for (process, blocks) in blocks {
             let Some(sample) = self.spaces.get_mut(&process) else { continue };
             let chosen = blocks.into_iter().filter(|&block| spread(block).is_multiple_of(self.one_in));
-            sample.numbers =
+            let numbers: Vec<u64> =
                 chosen.flat_map(|block| block * BLOCK_PAGES..(block + 1) * BLOCK_PAGES).collect();
-            let mut known = std::mem::take(&mut sample.places);
-            let place = |&number: &u64| (number, known.remove(&number).unwrap_or(Place::Unknown));
-            sample.places = sample.numbers.iter().map(place).collect();
+            let known: FxHashMap<u64, Place> =
+                sample.numbers.drain(..).zip(sample.places.drain(..)).collect();
+            sample.places =
+                numbers.iter().map(|number| known.get(number).copied().unwrap_or(Place::Unknown)).collect();
+            sample.numbers = numbers;
         }
     }
 }

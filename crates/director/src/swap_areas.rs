@@ -2,7 +2,7 @@
 //! which number it has a swap area; it lists the areas in the order of these numbers.
 
 use std::collections::{BTreeMap, BTreeSet};
-use sweephand_process::swap_area::{Used, used};
+use sweephand_process::swap_area::{Area, areas};
 use sweephand_process::zram::Zram;
 
 /// A program's pages in each swap area, by the area's number.
@@ -17,18 +17,18 @@ impl SwapAreas {
 
     /// The numbers of the devices, if one page in `one_in` has been added.
     pub(crate) fn of_devices(&self, zram: &Zram, one_in: u64) -> BTreeSet<u8> {
-        let is_device = |area: &Used| zram.has_path(&area.path);
-        self.matching(&used(), one_in, is_device)
+        let used: Vec<Area> = areas().into_iter().filter(|area| area.pages > 0).collect();
+        self.matching(&used, one_in, |area| zram.has_path(&area.path))
     }
 
     /// If all areas that have pages have some of this program's, they are in the same order.
     /// Otherwise an area's number is the one that has about as many pages.
-    fn matching(&self, used: &[Used], one_in: u64, is_device: impl Fn(&Used) -> bool) -> BTreeSet<u8> {
+    fn matching(&self, used: &[Area], one_in: u64, is_device: impl Fn(&Area) -> bool) -> BTreeSet<u8> {
         if self.0.len() == used.len() {
             let pairs = self.0.keys().zip(used);
             return pairs.filter(|(_, area)| is_device(area)).map(|(&number, _)| number).collect();
         }
-        let nearest = |area: &Used| {
+        let nearest = |area: &Area| {
             let distance = |&(_, &pages): &(&u8, &u64)| (pages * one_in).abs_diff(area.pages);
             self.0.iter().min_by_key(distance).map(|(&number, _)| number)
         };
@@ -42,8 +42,8 @@ mod tests {
 
     #[test]
     fn areas_are_known_by_their_order_or_by_their_pages() {
-        let area = |path: &str, pages| Used { path: path.into(), pages };
-        let of = |seen: &[(u8, u64)], used: &[Used]| {
+        let area = |path: &str, pages| Area { path: path.into(), pages, priority: 0 };
+        let of = |seen: &[(u8, u64)], used: &[Area]| {
             let areas = SwapAreas(seen.iter().copied().collect());
             Vec::from_iter(areas.matching(used, 2, |area| area.path.starts_with("/dev/zram")))
         };

@@ -5,6 +5,7 @@
 //! back from outside and paged out again at once, when the kernel already prefers an area on the
 //! disk. So memory has a few of them at a time.
 
+use crate::refault_distance::MOST_PROCESSES;
 use crate::swap_areas::SwapAreas;
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -25,8 +26,6 @@ const BATCH: usize = 256;
 const MOST_LOOKS: u32 = 10;
 /// Looks take this part of the time at most.
 const PART: u32 = 10;
-/// Pages of at most this many processes are moved: each takes two descriptors.
-const MOST_PROCESSES: usize = 64;
 
 /// The pages of a program that are in the zram devices, and stay there.
 #[derive(Debug)]
@@ -38,7 +37,7 @@ pub(crate) struct Idle {
 }
 
 impl Idle {
-    /// All that are in the devices.
+    /// All that are in the devices, of as many processes as are sampled.
     pub(crate) fn find(processes: &[u32], zram: &Zram) -> Self {
         let opened = processes.iter().take(MOST_PROCESSES).filter_map(|&process| Space::open(process).ok());
         let spaces: Vec<(Space, Vec<u64>)> = opened

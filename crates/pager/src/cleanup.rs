@@ -25,7 +25,6 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 use sweephand_process::cgroup::Cgroup;
-use sweephand_process::zram::Zram;
 
 /// For how long idle processors of this virtual machine look out for work before they halt.
 const HALT_POLL: &str = "/sys/module/haltpoll/parameters/guest_halt_poll_ns";
@@ -33,11 +32,11 @@ const HALT_POLL: &str = "/sys/module/haltpoll/parameters/guest_halt_poll_ns";
 const HALT_POLL_NS: &str = "200000";
 
 /// `$1`: the cgroup. `$2`: where its processes go if they are to go on. `$3`: the swap file; a
-/// second one has its name with `.second` in it. `$4`:
-/// the run's directory. Each may be empty. `$5`: the file that says for how long idle processors
-/// look out for work, in nanoseconds, and `$6`: for how long they should.
+/// second one has its name with `.second` in it. `$4`: the run's directory. Each may be empty.
+/// `$5`: the file that says for how long idle processors look out for work, in nanoseconds, and
+/// `$6`: for how long they should.
 ///
-/// Told `zram` and a number, it removes that device, too, and several if told so. Told `keep` or
+/// Told `zram` and a number, once or more often, it removes these devices, too. Told `keep` or
 /// `end`, it does that with processes that are left. Told nothing more, since who started it was
 /// killed, it leaves half a second to their agents, which end them with a line that says why; under
 /// the kernel there are none.
@@ -195,22 +194,16 @@ impl Cleanup {
         Ok(Self { shell: Some(shell), arguments, told: String::new(), by_hand: by_hand.join("; ") })
     }
 
-    /// It removes these zram devices, too. They may have been named before.
-    pub(crate) fn also_remove(&mut self, zram: &Zram) -> io::Result<()> {
-        for number in zram.device_numbers() {
-            let order = format!("zram {number}\n");
-            if self.told.contains(&order) {
-                continue;
-            }
-            self.told += &order;
-            self.by_hand = format!(
-                "swapoff /dev/zram{number}; echo {number} > /sys/class/zram-control/hot_remove; {}",
-                self.by_hand
-            );
-            let stdin = self.shell.as_mut().and_then(|shell| shell.stdin.as_mut());
-            stdin.map_or(Ok(()), |stdin| stdin.write_all(order.as_bytes()))?;
-        }
-        Ok(())
+    /// It removes the zram device with this number, too.
+    pub(crate) fn also_remove(&mut self, number: u32) -> io::Result<()> {
+        let order = format!("zram {number}\n");
+        self.told += &order;
+        self.by_hand = format!(
+            "swapoff /dev/zram{number}; echo {number} > /sys/class/zram-control/hot_remove; {}",
+            self.by_hand
+        );
+        let stdin = self.shell.as_mut().and_then(|shell| shell.stdin.as_mut());
+        stdin.map_or(Ok(()), |stdin| stdin.write_all(order.as_bytes()))
     }
 
     /// Removes everything now. Processes of the program that are left go on, without a limit.

@@ -133,11 +133,8 @@ impl Limited {
         let pool_bytes = pool.device_bytes(limit_bytes);
         let zram = match pool_bytes {
             0 => Ok(None),
-            bytes => {
-                let may_grow = matches!(pool, PoolSize::Auto | PoolSize::AutoIfSlow);
-                swap_file::create_zram(&mut cleanup, bytes, limit_bytes, may_grow)
-                    .map(|zram| Some(Arc::new(zram)))
-            }
+            bytes => swap_file::create_zram(&mut cleanup, bytes, limit_bytes, pool.is_auto())
+                .map(|zram| Some(Arc::new(zram))),
         };
         // Nobody has asked for this one.
         let zram = if pool == PoolSize::AutoIfSlow { zram.unwrap_or_default() } else { zram? };

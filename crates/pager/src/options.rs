@@ -65,6 +65,11 @@ pub enum PoolSize {
 }
 
 impl PoolSize {
+    /// Whether it follows what pays.
+    pub fn is_auto(self) -> bool {
+        matches!(self, Self::Auto | Self::AutoIfSlow)
+    }
+
     /// The bytes that a zram device should take, of memory of this size: 0 for none. If it is used
     /// as long as that pays, it is as large as a device can be (`swap_file::create_zram`).
     pub fn device_bytes(self, limit_bytes: u64) -> u64 {

@@ -9,7 +9,7 @@ use rustix::process::{Resource, getrlimit};
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use sweephand_process::swap_area::{Rank, mark, switch_on};
+use sweephand_process::swap_area::{Area, Rank, areas, mark, switch_on};
 use sweephand_process::zram::Zram;
 
 /// Least space worth to begin with.
@@ -34,15 +34,12 @@ pub(crate) fn name_of_second(swap: &Path) -> PathBuf {
 const FIRST_PRIORITY: i32 = 100;
 
 /// The swap files of other runs, with their priorities, in the kernel's list of swap areas.
-fn of_other_runs(areas: &str) -> Vec<(String, i32)> {
-    let parse = |line: &str| {
-        let mut words = line.split_whitespace();
-        let path = words.next()?;
-        let name = path.rsplit('/').next()?;
-        let is_a_runs = name.starts_with("sweephand-") && name.ends_with(".swap") && !name.ends_with(SECOND);
-        is_a_runs.then(|| Some((path.to_string(), words.nth(3)?.parse().ok()?)))?
+fn of_other_runs(areas: Vec<Area>) -> Vec<(String, i32)> {
+    let is_a_runs = |area: &Area| {
+        let name = area.path.rsplit('/').next().unwrap_or_default();
+        name.starts_with("sweephand-") && name.ends_with(".swap") && !name.ends_with(SECOND)
     };
-    areas.lines().filter_map(parse).collect()
+    areas.into_iter().filter(is_a_runs).map(|area| (area.path, area.priority)).collect()
 }
 
 /// Says that another run has a swap file, in a line, and chooses the priority for the next one.
@@ -51,8 +48,7 @@ fn of_other_runs(areas: &str) -> Vec<(String, i32)> {
 /// highest priority. The newest run has that, so its pages are in its own file. Those that an
 /// earlier run gives up from now on are there too.
 pub(crate) fn rank_beside_others() -> Rank {
-    let areas = std::fs::read_to_string("/proc/swaps").unwrap_or_default();
-    let others = of_other_runs(&areas);
+    let others = of_other_runs(areas());
     let Some(highest) = others.iter().map(|&(_, priority)| priority).max() else {
         return Rank::File(FIRST_PRIORITY);
     };
@@ -115,11 +111,10 @@ pub(crate) fn create(path: &Path, rank: Rank) -> Result<(), RunError> {
 /// there is none, because there is no space, for instance, or because another run has a swap file:
 /// that run's pages would go to this one.
 pub(crate) fn create_second(path: &Path, rank: Rank) -> bool {
-    let areas = std::fs::read_to_string("/proc/swaps").unwrap_or_default();
     // The list writes a space in a directory's name in another way.
     let own = path.with_extension("").with_extension("swap");
     let is_own = |area: &str| area.rsplit('/').next() == own.file_name().and_then(|name| name.to_str());
-    let is_alone = of_other_runs(&areas).iter().all(|(area, _)| is_own(area));
+    let is_alone = of_other_runs(areas()).iter().all(|(area, _)| is_own(area));
     let is_made = is_alone && create(path, rank).is_ok();
     if is_alone && !is_made {
         // Nothing uses it.
@@ -145,11 +140,10 @@ pub(crate) fn create_zram(
 ) -> Result<Zram, RunError> {
     let mut zram = Zram::add()?;
     let untold = || system("sweephand-tidy: cannot be told of a zram device".into());
-    cleanup.also_remove(&zram).map_err(untold())?;
-    if may_grow {
-        // The first one will do.
-        let _ = zram.add_second();
-        cleanup.also_remove(&zram).map_err(untold())?;
+    cleanup.also_remove(zram.number()).map_err(untold())?;
+    // Without a second one, the first will do.
+    if may_grow && let Ok(number) = zram.add_second() {
+        cleanup.also_remove(number).map_err(untold())?;
     }
     let pages = (bytes * EXPANSION).min(limit_bytes / 4 * 3).div_ceil(crate::PAGE_BYTES);
     zram.switch_on(pages * crate::PAGE_BYTES, Rank::Zram)?;
@@ -170,6 +164,7 @@ fn machine_bytes() -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use sweephand_process::swap_area::parse;
 
     #[test]
     fn swap_files_of_other_runs_are_told_from_other_areas() {
@@ -177,7 +172,7 @@ mod tests {
                      /dev/sda2                               partition\t8388604\t\t0\t\t-2\n\
                      /var/tmp/sweephand-12-0.swap            file\t\t1024\t\t7\t\t101\n\
                      /var/tmp/sweephand-of-mine              file\t\t1024\t\t7\t\t5\n";
-        assert_eq!(of_other_runs(areas), [("/var/tmp/sweephand-12-0.swap".to_string(), 101)]);
-        assert!(of_other_runs("").is_empty());
+        assert_eq!(of_other_runs(parse(areas)), [("/var/tmp/sweephand-12-0.swap".to_string(), 101)]);
+        assert!(of_other_runs(parse("")).is_empty());
     }
 }

@@ -60,28 +60,31 @@ pub fn switch_off(path: &Path) -> io::Result<()> {
     done(unsafe { libc::swapoff(path.as_ptr()) })
 }
 
-/// A swap area that has pages.
+/// A swap area that the kernel uses.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Used {
+pub struct Area {
     /// Its file or device, as `/proc/swaps` writes it.
     pub path: String,
     /// How many pages it has.
     pub pages: u64,
+    /// Areas with a higher priority are used first.
+    pub priority: i32,
 }
 
-/// The swap areas that have pages, in the order in which the kernel has them.
-pub fn used() -> Vec<Used> {
-    parse_used(&std::fs::read_to_string("/proc/swaps").unwrap_or_default())
+/// The swap areas, in the order in which the kernel has them.
+pub fn areas() -> Vec<Area> {
+    parse(&std::fs::read_to_string("/proc/swaps").unwrap_or_default())
 }
 
-fn parse_used(areas: &str) -> Vec<Used> {
+/// The swap areas in a text like that of `/proc/swaps`.
+pub fn parse(areas: &str) -> Vec<Area> {
     let parse = |line: &str| {
         let mut words = line.split_whitespace();
         let path = words.next()?.to_string();
         let kib: u64 = words.nth(2)?.parse().ok()?;
-        (kib > 0).then_some(Used { path, pages: kib * 1024 / PAGE_BYTES })
+        Some(Area { path, pages: kib * 1024 / PAGE_BYTES, priority: words.next()?.parse().ok()? })
     };
-    areas.lines().skip(1).filter_map(parse).collect()
+    areas.lines().filter_map(parse).collect()
 }
 
 /// Marks a file or a device of this many pages as a swap area, as mkswap(8) does.
@@ -115,12 +118,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn areas_with_pages_are_found() {
+    fn areas_are_read_from_the_kernels_list() {
         let areas = "Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority\n\
                      /dev/zram0                              partition\t49148\t\t0\t\t32765\n\
                      /var/tmp/a\\040b.swap                  file\t\t1024\t\t8\t\t101\n";
-        assert_eq!(parse_used(areas), [Used { path: "/var/tmp/a\\040b.swap".to_string(), pages: 2 }]);
-        assert!(parse_used("").is_empty());
+        let area = |path: &str, pages, priority| Area { path: path.to_string(), pages, priority };
+        let expected = [area("/dev/zram0", 0, 32765), area("/var/tmp/a\\040b.swap", 2, 101)];
+        assert_eq!(parse(areas), expected);
+        assert!(parse("").is_empty());
     }
 
     /// As `mkswap` writes it, without the label and the identifier, which are not needed.

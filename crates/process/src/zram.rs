@@ -56,8 +56,10 @@ pub struct ZramCounts {
 pub struct ZramContents {
     /// Bytes of pages, before compression, without those that are full of one number.
     pub held_bytes: u64,
-    /// The same after compression. The device takes more memory, because it has gaps.
+    /// The same after compression.
     pub compressed_bytes: u64,
+    /// The memory that it takes for that, with the gaps and the table of pages.
+    pub taken_bytes: u64,
 }
 
 /// Zram devices of a run. The code that makes them also has to remove them.
@@ -85,22 +87,21 @@ impl Zram {
         Ok(Self { first: Device::add()?, second: None, before: (0, 0) })
     }
 
-    /// Makes a second one.
+    /// Makes a second one. Returns its number.
     ///
     /// # Errors
     /// This process may make no device any more.
-    pub fn add_second(&mut self) -> Result<(), ZramError> {
-        self.second = Some(Device::add()?);
-        Ok(())
+    pub fn add_second(&mut self) -> Result<u32, ZramError> {
+        Ok(self.second.insert(Device::add()?).number)
     }
 
     fn devices(&self) -> impl Iterator<Item = &Device> {
         [&self.first].into_iter().chain(&self.second)
     }
 
-    /// Their numbers among the machine's zram devices.
-    pub fn device_numbers(&self) -> impl Iterator<Item = u32> {
-        self.devices().map(|device| device.number)
+    /// The first one's number among the machine's zram devices.
+    pub fn number(&self) -> u32 {
+        self.first.number
     }
 
     /// Whether one of them has this path.
@@ -155,6 +156,7 @@ impl Zram {
         ZramContents {
             held_bytes: field(0) - (field(5) * PAGE_BYTES).min(field(0)),
             compressed_bytes: field(1),
+            taken_bytes: memory.get(2).map_or(0, |bytes| bytes + self.table_bytes()),
         }
     }
 
@@ -166,7 +168,7 @@ impl Zram {
     /// What they take of a limit: the memory that they take now, in steps. At least a fifth of the
     /// limit is left. Devices of at most three quarters of the limit never take that much.
     pub fn share_of(&self, limit_bytes: u64) -> u64 {
-        let taken_bytes = self.taken_bytes().next_multiple_of(STEP_BYTES);
+        let taken_bytes = self.contents().taken_bytes.next_multiple_of(STEP_BYTES);
         taken_bytes.min(limit_bytes - limit_bytes / LEAST_LEFT_PART)
     }
 
@@ -187,11 +189,6 @@ impl Zram {
             whole_pages: field(8).or(field(7)).unwrap_or_default(),
             peak_bytes: field(4).map_or(0, |bytes| bytes + self.table_bytes()),
         }
-    }
-
-    /// The memory that they take now, of which there is none once they are removed.
-    pub fn taken_bytes(&self) -> u64 {
-        self.numbers("mm_stat").get(2).map_or(0, |bytes| bytes + self.table_bytes())
     }
 
     fn table_bytes(&self) -> u64 {

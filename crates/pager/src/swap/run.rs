@@ -36,7 +36,7 @@ impl SwapRun {
     ) -> Result<Self, RunError> {
         let policy = options.policy.to_string();
         let bits = check(&options.policy)?;
-        let is_auto = matches!(options.pool, PoolSize::Auto | PoolSize::AutoIfSlow);
+        let is_auto = options.pool.is_auto();
         let read = match options.by_turns || is_auto {
             true => store_speed::measure(&swap_directory(&options.swap)?).ok(),
             false => None,
