@@ -392,7 +392,7 @@ pub type Region = raw::page_region;
 
 /// Mapped now.
 pub const PRESENT: u64 = raw::PAGE_IS_PRESENT as u64;
-/// In the swap file, or on its way there or back.
+/// In the swap file, or on its way there or back. The kernel lists guards and poisoned pages, too.
 pub const SWAPPED: u64 = raw::PAGE_IS_SWAPPED as u64;
 /// Not protected: touched since [`Userfaultfd::protect`], or never protected. Only memory of
 /// [`Userfaultfd::register_tracked`] is listed.

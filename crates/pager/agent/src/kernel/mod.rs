@@ -43,7 +43,7 @@ pub use real::*;
 pub use sweephand_uffd::PRESENT;
 pub use sweephand_uffd::{
     ACCESSED, EVENT_FORK, EVENT_REMAP, EVENT_REMOVE, EVENT_UNMAP, Event, GUARD, MOVE, Message, OpenError,
-    PAGE_BYTES, Progress, Region, THREAD, TRACKED,
+    PAGE_BYTES, Progress, Region, SWAPPED, THREAD, TRACKED,
 };
 #[cfg(test)]
 pub use switch::*;

@@ -5,7 +5,7 @@ use crate::control::add;
 use crate::kernel::PAGE_BYTES;
 use crate::paging::changes::{catch_up, vanished};
 use crate::paging::evict::clear_queued;
-use crate::paging::guards::{before_next_guard, is_unguarded};
+use crate::paging::guards::{before_next_marker, is_unguarded};
 use crate::paging::lifecycle::{arrive, came_in, spare};
 use crate::paging::pager::Pager;
 use crate::paging::reclaim::make_room;
@@ -139,7 +139,7 @@ fn zero_fill(pager: &mut Pager, address: usize) {
     match absent(pager, address, count) {
         0 => pager.program.wake(address),
         count => {
-            let count = before_next_guard(pager, address, count);
+            let count = before_next_marker(pager, address, count);
             let has_grown = pager.memory.regions.end_of(address).is_none();
             fill(pager, address, count, has_grown);
         }

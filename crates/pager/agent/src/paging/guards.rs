@@ -11,6 +11,12 @@
 //! for has no guard, or the thread would not wait.) One case is left: if a program installs and
 //! removes a guard and the agent fills nothing there in between, the page's old contents come back.
 //!
+//! A poisoned page is such a case, too. A thread that touches it gets a SIGBUS, and `UFFDIO_COPY`
+//! overwrites the poison. The agent poisons pages that it cannot read back ([`State::Lost`]), and
+//! forgets them with memory that the program pages itself for a while (`ceded`). The program, or
+//! the kernel after an error of a swap device, may have poisoned others. The kernel lists all of
+//! them, and guards, as swapped out. So no page is filled ahead beyond a page that is swapped out.
+//!
 //! The kernel lists guards from Linux 6.15 on. Linux 6.13 and 6.14 have guards and do not list
 //! them: there the agent refuses the call, as older kernels do.
 
@@ -105,11 +111,11 @@ fn note_guards(pager: &mut Pager, start: usize, end: usize, guarded: &Regions) {
 }
 
 /// `count` pages are about to be filled from an address on. Returns how many of them come before
-/// the next guard. The first page has none.
-pub(crate) fn before_next_guard(pager: &mut Pager, address: usize, count: usize) -> usize {
+/// the next guard or poisoned page. The first page is neither.
+pub(crate) fn before_next_marker(pager: &mut Pager, address: usize, count: usize) -> usize {
     let (start, end) = (address + PAGE_BYTES, address + count * PAGE_BYTES);
     let mut found = [NOTHING];
-    if count < 2 || !matches!(pager.program.pagemap.guards(start, end, &mut found), Ok((1.., _))) {
+    if count < 2 || !matches!(pager.program.pagemap.swapped(start, end, &mut found), Ok((1.., _))) {
         return count;
     }
     look_for_guards(pager, start, end);
@@ -132,6 +138,7 @@ pub(crate) fn is_unguarded(pager: &mut Pager, page: PageId) -> bool {
 mod tests {
     use super::*;
     use crate::paging::faults;
+    use crate::process::own;
     use crate::testing::{at, pager};
 
     #[test]
@@ -153,6 +160,26 @@ mod tests {
         pager.memory.regions.remove(at(2), at(4));
         note_guards(&mut pager, at(0), at(4), &guarded);
         assert_eq!([1, 2].map(|number| state(&pager, number)), [State::Guarded, State::Absent]);
+    }
+
+    /// The agent need not know of it: here it is the program's own.
+    #[test]
+    fn no_page_is_filled_ahead_beyond_a_poisoned_one_or_a_guard() {
+        const PAGES: usize = 6;
+        let Ok(uffd) = sweephand_uffd::Userfaultfd::open(0) else {
+            return sweephand_checks::skip(sweephand_checks::Need::Userfaultfd, "userfaultfd");
+        };
+        let start = own::map(PAGES * PAGE_BYTES).unwrap();
+        uffd.register(start, PAGES * PAGE_BYTES).unwrap();
+        let (mut pager, _) = pager();
+        assert_eq!(before_next_marker(&mut pager, start, PAGES), PAGES);
+        // SAFETY: this is a mapping of the test.
+        let guarded = unsafe { advise(start + 4 * PAGE_BYTES, PAGE_BYTES, MADV_GUARD_INSTALL) };
+        let before_guard = if guarded == 0 { 4 } else { PAGES };
+        assert_eq!(before_next_marker(&mut pager, start, PAGES), before_guard);
+        uffd.poison(start + 2 * PAGE_BYTES, PAGE_BYTES).unwrap();
+        assert_eq!(before_next_marker(&mut pager, start, PAGES), 2);
+        assert_eq!(before_next_marker(&mut pager, start, 2), 2);
     }
 
     #[test]

@@ -12,7 +12,7 @@ use crate::accessed::GROUP_PAGES;
 use crate::kernel::passing::send_file;
 use crate::kernel::{
     ACCESSED, EVENT_REMAP, EVENT_REMOVE, EVENT_UNMAP, GUARD, Message, OpenError, PAGE_BYTES, Progress,
-    Region, TRACKED,
+    Region, SWAPPED, TRACKED,
 };
 use crate::store::ring::{Completion, Direction, Request};
 use alloc::format;
@@ -280,7 +280,7 @@ fn next_message(world: &mut World, context: ContextId) -> Option<Next> {
 // ---- what is present
 
 pub(crate) fn scan_present(start: usize, end: usize, found: &mut [Region]) -> (usize, usize) {
-    scan(start, end, found, |_, _, entry| matches!(entry, Entry::Present { .. }))
+    scan(start, end, found, |_, _, entry| matches!(entry, Entry::Present { .. } | Entry::Poison))
 }
 
 pub(crate) fn scan_categories(
@@ -291,8 +291,8 @@ pub(crate) fn scan_categories(
 ) -> (usize, usize) {
     scan(start, end, found, |space, page, entry| match entry {
         Entry::Present { .. } => categories & ACCESSED != 0 && space.is_tracked_and_accessed(page),
-        Entry::Guard => categories & GUARD != 0,
-        Entry::Poison => false,
+        Entry::Guard => categories & (GUARD | SWAPPED) != 0,
+        Entry::Poison => categories & SWAPPED != 0,
     })
 }
 
