@@ -4,6 +4,7 @@
 use crate::trial::Progress;
 use rustix::fd::OwnedFd;
 use std::sync::Arc;
+use std::thread::{self, JoinHandle};
 use std::time::Duration;
 use sweephand_pager_interface::memory::PAGE_BYTES;
 use sweephand_process::cgroup::{Cgroup, Charged};
@@ -47,8 +48,19 @@ pub struct Budget {
     /// What the director itself and the zram device take of it, in steps.
     own_bytes: u64,
     zram_bytes: u64,
+    /// Has the limit follow what the device takes. While processes take new memory, the kernel may
+    /// keep a lower limit waiting for a second or more.
+    follower: Option<Follower>,
     way_bytes: u64,
     least_way_bytes: u64,
+}
+
+/// A thread that changes the cgroup's limit. Its result is the limit then.
+#[derive(Debug)]
+struct Follower {
+    /// What the director takes by then.
+    own_bytes: u64,
+    thread: JoinHandle<u64>,
 }
 
 /// Who knows how much memory the processes have.
@@ -73,7 +85,9 @@ pub(crate) struct Look {
 /// limit.
 impl Drop for Budget {
     fn drop(&mut self) {
+        self.end_following();
         self.set_own_bytes(0);
+        self.end_following();
         self.have_processes_end();
     }
 }
@@ -96,7 +110,16 @@ impl Budget {
         let least_way_bytes =
             (limit_bytes / LEAST_WAY_PART).max(LEAST_WAY_BYTES) + ADVANCE_PAGES * PAGE_BYTES * processors;
         let way_bytes = (limit_bytes / WAY_PART).max(least_way_bytes);
-        Self { account, zram, limit_bytes, own_bytes: 0, zram_bytes: 0, way_bytes, least_way_bytes }
+        Self {
+            account,
+            zram,
+            limit_bytes,
+            own_bytes: 0,
+            zram_bytes: 0,
+            follower: None,
+            way_bytes,
+            least_way_bytes,
+        }
     }
 
     /// What is left of the limit for the processes.
@@ -175,7 +198,8 @@ impl Budget {
     pub(crate) fn set_own_bytes(&mut self, own_bytes: usize) {
         let own_bytes =
             (own_bytes as u64).next_multiple_of(OWN_STEP_BYTES).min(self.limit_bytes / LEAST_OWN_PART);
-        let (Some(cgroup), limit_bytes) = (self.cgroup(), self.limit_bytes) else { return };
+        let Account::Cgroup(cgroup) = &self.account else { return };
+        let limit_bytes = self.limit_bytes;
         let Some(zram) = &self.zram else {
             // If the lower limit cannot be kept, the old one holds, and it is tried again.
             if own_bytes != self.own_bytes && cgroup.change_limit(limit_bytes - own_bytes) {
@@ -183,9 +207,27 @@ impl Budget {
             }
             return;
         };
-        let left_bytes = cgroup.follow_limit(|| limit_bytes - own_bytes - zram.share_of(limit_bytes));
-        self.own_bytes = own_bytes;
-        self.zram_bytes = limit_bytes - own_bytes - left_bytes.min(limit_bytes - own_bytes);
+        if self.follower.as_ref().is_some_and(|follower| !follower.thread.is_finished()) {
+            return;
+        }
+        let (cgroup, zram) = (Arc::clone(cgroup), Arc::clone(zram));
+        self.end_following();
+        let wanted_bytes = move || limit_bytes - own_bytes - zram.share_of(limit_bytes);
+        if own_bytes != self.own_bytes || wanted_bytes() != self.left_bytes() {
+            let follow = move || cgroup.follow_limit(wanted_bytes);
+            let thread = thread::Builder::new().name("limit".to_string()).spawn(follow);
+            self.follower = thread.ok().map(|thread| Follower { own_bytes, thread });
+        }
+    }
+
+    /// Waits for the follower, and takes note of the limit that it has reached.
+    fn end_following(&mut self) {
+        if let Some(Follower { own_bytes, thread }) = self.follower.take()
+            && let Ok(left_bytes) = thread.join()
+        {
+            self.own_bytes = own_bytes;
+            self.zram_bytes = (self.limit_bytes - own_bytes).saturating_sub(left_bytes);
+        }
     }
 
     /// Where the kernel chooses, it takes memory back when a process needs a page, and has the

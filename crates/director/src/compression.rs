@@ -207,8 +207,8 @@ impl Compression {
             Use::Large => (contents.taken_bytes > self.limit_bytes / 5 * 3).then_some(Use::First),
             Use::First if self.can_grow => {
                 let size_bytes = self.zram.size_bytes();
-                let is_nearly_full = contents.held_bytes >= size_bytes / 4 * 3;
-                let grows = is_nearly_full && second_bytes(contents, size_bytes, self.limit_bytes) > 0;
+                let is_half_full = contents.held_bytes >= size_bytes / 2;
+                let grows = is_half_full && second_bytes(contents, size_bytes, self.limit_bytes) > 0;
                 grows.then_some(Use::Large)
             }
             _ => None,

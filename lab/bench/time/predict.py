@@ -6,8 +6,9 @@
 sizes under two policies of `sweephand run` and under `sweephand run --kernel`, by turns. What it
 measures is kept in FOLDER, by disk. `table` predicts the same from the traces, and prints both.
 `slowdown` asks `advise --slowdown 1.2` how much memory is enough, and runs the programs in it.
-`zram` asks `advise` whether zram before the disk pays if 80 % of a program's pages fit, and runs it
-so and without, in the same memory in total. Where `advise` says no, a quarter goes to zram.
+`zram` asks `advise` in the same three sizes whether zram before the disk pays, and runs the
+programs so and without, in the same memory in total. Where `advise` says no, a quarter goes to
+zram, and there is no prediction.
 
 SWEEPHAND is the command. Pages go to FOLDER, or to the disk that --disk names
 (lab/bench/pager/disks.py). Needs root, Valgrind, Debian's sort, sqlite3, python3 with numpy, perl,
@@ -95,9 +96,9 @@ COLUMNS = ["disk", "program", "paged_by", "policy", "memory_mib", "native_second
 SLOWDOWN_COLUMNS = ["disk", "program", "paged_by", "policy", "memory_mib", "share_of_pages_percent", "native_seconds",
                     "predicted_seconds", "measured_seconds", "slowdown", "least_seconds", "most_seconds"]
 
-ZRAM_SHARE = 0.8
-ZRAM_COLUMNS = ["disk", "program", "memory_mib", "advised_pool_mib", "disksize_mib", "peak_mib",
-                "predicted_kernel_seconds", "predicted_zram_seconds", "predicted_times", "kernel_seconds", "zram_seconds", "times"]
+ZRAM_COLUMNS = ["disk", "program", "memory_mib", "advised_pool_mib", "disksize_mib", "peak_mib", "native_seconds",
+                "predicted_kernel_seconds", "predicted_zram_seconds", "predicted_times", "kernel_seconds", "zram_seconds",
+                "times", "zram_error_percent"]
 
 
 def command_of(name):
@@ -284,19 +285,18 @@ def zram_table(args):
     with disks.disk(args.disk, str(args.folder)) as swap:
         measure_disk(args, swap)
         for name in args.programs:
-            if row := zram_row(args, swap, name):
-                out.writerow(row)
-                sys.stdout.flush()
+            native = measured(args, [*launch_native(args, swap, KERNEL, pages_of(args, name)), *command_of(name)])
+            for share in SHARES if native else ():
+                if row := zram_row(args, swap, name, share, native["wall_ns"] / 1e9):
+                    out.writerow(row)
+                    sys.stdout.flush()
 
 
-def zram_row(args, swap, name):
-    """What was advised about zram for a program, and what came; None if no run came to its end."""
-    memory = memory_with(int(ZRAM_SHARE * pages_of(args, name)), KERNEL)
-    command = [*launch_native(args, swap, KERNEL, pages_of(args, name)), *command_of(name)]
-    if not (native := measured(args, command)):
-        return None
-    command = [args.sweephand, "advise", args.folder / f"{name}.swt", "--device", device_of(args), "--native",
-               str(native["wall_ns"] / 1e9), "--memory", f"{frames(memory, KERNEL)}p", "--format", "json", "--lines", "0"]
+def zram_row(args, swap, name, share, native):
+    """What was advised about zram for a program, and what came; None if there is nothing to say."""
+    memory = memory_with(int(share * pages_of(args, name)), KERNEL)
+    command = [args.sweephand, "advise", args.folder / f"{name}.swt", "--device", device_of(args), "--native", str(native),
+               "--memory", f"{frames(memory, KERNEL)}p", "--format", "json", "--lines", "0"]
     advised = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)["compression"]["memory"]
     advised = next((one for one in advised if one["memory_pages"] == frames(memory, KERNEL)), None)
     if not advised:
@@ -306,21 +306,29 @@ def zram_row(args, swap, name):
     # The device may hold twice what --compress says, and at most three quarters of the memory.
     compress_pages = min(math.ceil(pool["peak_stored_pages"] / 2), memory * 3 // 4) if pool else memory // 4
     disk_pages = min(2 * compress_pages, memory * 3 // 4)
-    kernel = [measured(args, [*launch(args, swap, KERNEL, memory * PAGE), *command_of(name)]) for _ in range(args.rounds)]
-    command = [*launch(args, swap, KERNEL, memory * PAGE, "--compress", f"{compress_pages}p"), *command_of(name)]
-    compressed = [measured(args, command) for _ in range(args.rounds)]
-    if None in kernel or None in compressed:
-        return None
-    seconds = [median_row(runs)["seconds"] for runs in (kernel, compressed)]
-    peak_mib = max(run["peak_pool_bytes"] for run in compressed) / (1 << 20)
-    predicted = [advised["seconds"], pool["seconds"] if pool else advised["seconds"]]
-    return {
-        "disk": args.disk, "program": name, "memory_mib": f"{memory / MIB_PAGES:.1f}", "advised_pool_mib": f"{pool['pool_pages'] / MIB_PAGES:.1f}" if pool else 0,
-        "disksize_mib": f"{disk_pages / MIB_PAGES:.1f}", "peak_mib": f"{peak_mib:.1f}",
-        "predicted_kernel_seconds": f"{predicted[0]:.3f}", "predicted_zram_seconds": f"{predicted[1]:.3f}",
-        "predicted_times": f"{predicted[0] / predicted[1]:.2f}", "kernel_seconds": f"{seconds[0]:.3f}",
-        "zram_seconds": f"{seconds[1]:.3f}", "times": f"{seconds[0] / seconds[1]:.2f}",
+    compress = ["--compress", f"{compress_pages}p"]
+    kernel, compressed = (
+        [run for _ in range(args.rounds)
+         if (run := measured(args, [*launch(args, swap, KERNEL, memory * PAGE, *options), *command_of(name)]))]
+        for options in ([], compress))
+    row = {
+        "disk": args.disk, "program": name, "memory_mib": f"{memory / MIB_PAGES:.1f}",
+        "advised_pool_mib": f"{pool['pool_pages'] / MIB_PAGES:.1f}" if pool else 0,
+        "disksize_mib": f"{disk_pages / MIB_PAGES:.1f}", "native_seconds": f"{native:.3f}",
+        "predicted_kernel_seconds": f"{advised['seconds']:.3f}",
     }
+    if pool:
+        row |= {"predicted_zram_seconds": f"{pool['seconds']:.3f}",
+                "predicted_times": f"{advised['seconds'] / pool['seconds']:.2f}"}
+    seconds = [median_row(runs)["seconds"] if runs else None for runs in (kernel, compressed)]
+    row |= {column: f"{value:.3f}" for column, value in zip(("kernel_seconds", "zram_seconds"), seconds) if value}
+    if compressed:
+        row["peak_mib"] = f"{max(run['peak_pool_bytes'] for run in compressed) / (1 << 20):.1f}"
+        if pool:
+            row["zram_error_percent"] = f"{100 * (pool['seconds'] / seconds[1] - 1):.1f}"
+    if all(seconds):
+        row["times"] = f"{seconds[0] / seconds[1]:.2f}"
+    return row
 
 
 def main():
