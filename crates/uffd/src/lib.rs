@@ -417,8 +417,8 @@ pub fn scan_present(
     }
 }
 
-/// Finds the pages in `start..end` that are of any of some categories ([`PRESENT`], [`ACCESSED`]),
-/// as [`scan_present`] does.
+/// Finds the pages in `start..end` that are of any of some categories ([`PRESENT`], [`SWAPPED`],
+/// [`ACCESSED`], [`GUARD`]), as [`scan_present`] does.
 pub fn scan(
     pagemap: impl AsFd,
     start: usize,

@@ -313,7 +313,7 @@ fn forked(pager: &mut Pager, descriptor: i32) {
 }
 
 /// A page that the agent believed to be mapped is missing: the program has dropped it or changed
-/// its mapping.
+/// its mapping. Or it is poisoned.
 pub(crate) fn vanished(pager: &mut Pager, page: PageId) {
     let address = pager.memory.pages.address(page);
     catch_up(pager);

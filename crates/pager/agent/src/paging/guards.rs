@@ -11,14 +11,15 @@
 //! for has no guard, or the thread would not wait.) One case is left: if a program installs and
 //! removes a guard and the agent fills nothing there in between, the page's old contents come back.
 //!
-//! A poisoned page is such a case, too. A thread that touches it gets a SIGBUS, and `UFFDIO_COPY`
+//! The same goes for poisoned pages. A thread that touches one gets a SIGBUS, and `UFFDIO_COPY`
 //! overwrites the poison. The agent poisons pages that it cannot read back ([`State::Lost`]), and
 //! forgets them with memory that the program pages itself for a while (`ceded`). The program, or
-//! the kernel after an error of a swap device, may have poisoned others. The kernel lists all of
-//! them, and guards, as swapped out. So no page is filled ahead beyond a page that is swapped out.
+//! the kernel after an error of a swap device, may have poisoned others. The kernel lists poisoned
+//! pages and guards as swapped out, so zeros are filled ahead up to the next such page only. An
+//! agent that may not ask the kernel fills nothing ahead once it has lost a page.
 //!
-//! The kernel lists guards from Linux 6.15 on. Linux 6.13 and 6.14 have guards and do not list
-//! them: there the agent refuses the call, as older kernels do.
+//! The kernel lists guards as guards from Linux 6.15 on. Linux 6.13 and 6.14 have guards and do not
+//! list them so: there the agent refuses the call, as older kernels do.
 
 use crate::kernel::PAGE_BYTES;
 use crate::kernel::syscall::{advise, refused};
@@ -94,6 +95,14 @@ pub(crate) fn look_for_guards(pager: &mut Pager, start: usize, end: usize) {
     }
 }
 
+/// Pages of a range are about to be put back, for which no thread need wait. Takes note of guards
+/// that the program has installed there unseen.
+pub(crate) fn look_for_new_guards(pager: &mut Pager, start: usize, end: usize) {
+    if let Some(guarded) = guards_in(pager, start, end).filter(|guarded| guarded.iter().next().is_some()) {
+        note_guards(pager, start, end, &guarded);
+    }
+}
+
 fn note_guards(pager: &mut Pager, start: usize, end: usize, guarded: &Regions) {
     for (start, end) in guarded.gaps(start, end) {
         pager.memory.forget_guards(start, end);
@@ -115,11 +124,18 @@ fn note_guards(pager: &mut Pager, start: usize, end: usize, guarded: &Regions) {
 pub(crate) fn before_next_marker(pager: &mut Pager, address: usize, count: usize) -> usize {
     let (start, end) = (address + PAGE_BYTES, address + count * PAGE_BYTES);
     let mut found = [NOTHING];
-    if count < 2 || !matches!(pager.program.pagemap.swapped(start, end, &mut found), Ok((1.., _))) {
+    if count < 2 {
         return count;
     }
-    look_for_guards(pager, start, end);
-    (found[0].start as usize - address) / PAGE_BYTES
+    match pager.program.pagemap.swapped(start, end, &mut found) {
+        Ok((0, _)) => count,
+        Ok(_) => {
+            look_for_guards(pager, start, end);
+            (found[0].start as usize - address) / PAGE_BYTES
+        }
+        Err(_) if pager.memory.has_lost => 1,
+        Err(_) => count,
+    }
 }
 
 /// A thread waits for a page where a guard is thought to be. If it has been removed, the page is
@@ -162,7 +178,7 @@ mod tests {
         assert_eq!([1, 2].map(|number| state(&pager, number)), [State::Guarded, State::Absent]);
     }
 
-    /// The agent need not know of it: here it is the program's own.
+    /// The agent need not know of the poison: here it is the program's own.
     #[test]
     fn no_page_is_filled_ahead_beyond_a_poisoned_one_or_a_guard() {
         const PAGES: usize = 6;

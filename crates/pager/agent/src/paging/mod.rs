@@ -19,7 +19,7 @@
 //! | `resize` | compressed memory becomes as large as pays |
 //! | `evict` | victims leave memory; pages are unmapped to see whether they are in use |
 //! | `transfer` | reads, writes, completion, retry, poison |
-//! | `guards` | pages that no thread may touch (`MADV_GUARD_INSTALL`) |
+//! | `guards` | pages that no thread may touch: guards (`MADV_GUARD_INSTALL`) and poisoned ones |
 //! | `changes` | memory that disappears and moves; the argument for order and races |
 //! | `lifecycle` | pages come in, get to the policy, and are condemned |
 //! | `pager` | the agent's state, and the decisions that differ between modes |

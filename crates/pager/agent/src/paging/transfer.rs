@@ -21,7 +21,7 @@ use crate::control::add;
 use crate::kernel::clock;
 use crate::kernel::{self, PAGE_BYTES};
 use crate::paging::changes::catch_up;
-use crate::paging::guards::{before_next_marker, look_for_guards};
+use crate::paging::guards::{look_for_guards, look_for_new_guards};
 use crate::paging::lifecycle::came_in;
 use crate::paging::pager::Pager;
 use crate::process::failure::{abort, leave_message};
@@ -398,7 +398,7 @@ fn end_read(pager: &mut Pager, batch: usize) {
         pager.memory.pages.address(page)
     });
     // If pages were moved meanwhile, this may be anything, and each is looked at when it is put.
-    before_next_marker(pager, first, (last.saturating_sub(first)) / PAGE_BYTES + 1);
+    look_for_new_guards(pager, first, last + PAGE_BYTES);
     // The thread that waits goes on while the other pages are put in.
     let asked_for = pager.disk.staging.batches[batch].asked_for;
     if let Some(index) = asked_for {
@@ -532,6 +532,7 @@ fn poison_page(pager: &mut Pager, batch: usize, index: usize, error: Errno) {
         pager.disk.incoming -= 1;
         pager.choice.remove(page);
         pager.memory.pages.set(page, State::Lost);
+        pager.memory.has_lost = true;
     }
     pager.program.wake(address);
 }

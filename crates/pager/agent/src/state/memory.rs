@@ -23,6 +23,8 @@ pub(crate) struct ProgramMemory {
     pub(crate) not_inherited: Regions,
     /// Large allocations, if the policy tells them apart.
     pub(crate) objects: Objects,
+    /// Whether a page could not be read back, and has been poisoned.
+    pub(crate) has_lost: bool,
     /// What was dropped last.
     pub(crate) last_drops: LastDrops,
     /// Pages that must never be missing: thread descriptors. The kernel writes to them when a
