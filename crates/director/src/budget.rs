@@ -4,11 +4,11 @@
 use crate::trial::Progress;
 use rustix::fd::OwnedFd;
 use std::sync::Arc;
-use std::thread::{self, JoinHandle};
 use std::time::Duration;
 use sweephand_pager_interface::memory::PAGE_BYTES;
 use sweephand_process::cgroup::{Cgroup, Charged};
 use sweephand_process::family::{self, UserTimes};
+use sweephand_process::following_limit::FollowingLimit;
 use sweephand_process::zram::Zram;
 
 /// Part of the limit that is kept for pages on their way, at first, at least and at most. They are
@@ -42,32 +42,17 @@ const LEAST_FRAMES: usize = 64;
 #[derive(Debug)]
 pub struct Budget {
     account: Account,
-    /// A zram device before the swap file, if there is one.
-    zram: Option<Arc<Zram>>,
     limit_bytes: u64,
-    /// What the director itself and the zram device take of it, in steps.
-    own_bytes: u64,
-    zram_bytes: u64,
-    /// Has the limit follow what the device takes. While processes take new memory, the kernel may
-    /// keep a lower limit waiting for a second or more.
-    follower: Option<Follower>,
     way_bytes: u64,
     least_way_bytes: u64,
-}
-
-/// A thread that changes the cgroup's limit. Its result is the limit then.
-#[derive(Debug)]
-struct Follower {
-    /// What the director takes by then.
-    own_bytes: u64,
-    thread: JoinHandle<u64>,
 }
 
 /// Who knows how much memory the processes have.
 #[derive(Debug)]
 enum Account {
-    /// The cgroup in which they were started, which also keeps the limit.
-    Cgroup(Arc<Cgroup>),
+    /// The cgroup in which they were started, which also keeps the limit. It follows what the
+    /// director and a zram device take.
+    Cgroup(FollowingLimit),
     /// Nobody: a running process and those that it has started are asked one by one.
     Family(u32),
 }
@@ -85,64 +70,53 @@ pub(crate) struct Look {
 /// limit.
 impl Drop for Budget {
     fn drop(&mut self) {
-        self.end_following();
-        self.set_own_bytes(0);
-        self.end_following();
+        if let Account::Cgroup(limit) = &mut self.account {
+            limit.let_go();
+        }
         self.have_processes_end();
     }
 }
 
 impl Budget {
-    /// The budget of processes that were started in a cgroup. `zram`: a device to which some of
-    /// their pages go, whose memory is part of the budget.
-    pub fn of_cgroup(cgroup: Arc<Cgroup>, zram: Option<Arc<Zram>>) -> Self {
-        let limit_bytes = cgroup.limit_bytes();
-        Self::new(Account::Cgroup(cgroup), zram, limit_bytes)
+    /// The budget of processes that were started in a cgroup.
+    pub fn of_cgroup(limit: FollowingLimit) -> Self {
+        let limit_bytes = limit.budget_bytes();
+        Self::new(Account::Cgroup(limit), limit_bytes)
     }
 
     /// The budget of a running process and of those that it has started.
     pub fn of_family(process: u32, limit_bytes: u64) -> Self {
-        Self::new(Account::Family(process), None, limit_bytes)
+        Self::new(Account::Family(process), limit_bytes)
     }
 
-    fn new(account: Account, zram: Option<Arc<Zram>>, limit_bytes: u64) -> Self {
+    fn new(account: Account, limit_bytes: u64) -> Self {
         let processors = std::thread::available_parallelism().map_or(1, |count| count.get() as u64);
         let least_way_bytes =
             (limit_bytes / LEAST_WAY_PART).max(LEAST_WAY_BYTES) + ADVANCE_PAGES * PAGE_BYTES * processors;
         let way_bytes = (limit_bytes / WAY_PART).max(least_way_bytes);
-        Self {
-            account,
-            zram,
-            limit_bytes,
-            own_bytes: 0,
-            zram_bytes: 0,
-            follower: None,
-            way_bytes,
-            least_way_bytes,
-        }
+        Self { account, limit_bytes, way_bytes, least_way_bytes }
     }
 
-    /// What is left of the limit for the processes.
-    fn left_bytes(&self) -> u64 {
-        self.limit_bytes - self.own_bytes - self.zram_bytes
-    }
-
-    fn cgroup(&self) -> Option<&Cgroup> {
+    fn limit(&self) -> Option<&FollowingLimit> {
         match &self.account {
-            Account::Cgroup(cgroup) => Some(cgroup),
+            Account::Cgroup(limit) => Some(limit),
             Account::Family(_) => None,
         }
     }
 
+    fn cgroup(&self) -> Option<&Cgroup> {
+        self.limit().map(FollowingLimit::cgroup)
+    }
+
     /// The zram device, if there is one.
-    pub(crate) fn zram(&self) -> Option<Arc<Zram>> {
-        self.zram.clone()
+    pub(crate) fn zram(&self) -> Option<&Arc<Zram>> {
+        self.limit()?.zram()
     }
 
     /// The processes of the program.
     pub(crate) fn processes(&self) -> Vec<u32> {
         match &self.account {
-            Account::Cgroup(cgroup) => cgroup.members(),
+            Account::Cgroup(limit) => limit.cgroup().members(),
             Account::Family(process) => family::members(*process),
         }
     }
@@ -153,7 +127,7 @@ impl Budget {
         let names = ["pgmajfault", "workingset_refault_anon"];
         let counts = self.cgroup().map_or([None; 2], |cgroup| cgroup.stats(names));
         let [waits, refaults] = counts.map(Option::unwrap_or_default);
-        let decompressed = self.zram.as_ref().map_or(0, |zram| zram.pages_read());
+        let decompressed = self.zram().map_or(0, |zram| zram.pages_read());
         Progress { clock, user: users.look(&self.processes()), rounds, waits, refaults, decompressed }
     }
 
@@ -164,15 +138,19 @@ impl Budget {
         self.cgroup()?.have_processes_wait()
     }
 
-    /// Whether processes wait for memory.
+    /// Whether processes wait for memory. Then the limit stays as it is: there is none to take.
     pub(crate) fn is_short(&self) -> bool {
-        self.cgroup().is_some_and(Cgroup::is_short)
+        let is_short = self.cgroup().is_some_and(Cgroup::is_short);
+        if let Some(limit) = self.limit() {
+            limit.hold(is_short);
+        }
+        is_short
     }
 
     /// Has processes that wait try again.
     pub(crate) fn have_processes_try(&self) {
-        if let Some(cgroup) = self.cgroup() {
-            cgroup.have_processes_try(self.left_bytes());
+        if let Some(limit) = self.limit() {
+            limit.have_processes_try();
         }
     }
 
@@ -186,59 +164,35 @@ impl Budget {
     /// Whether the program may soon need more than there is.
     pub(crate) fn is_nearly_full(&self) -> bool {
         let charged = match &self.account {
-            Account::Cgroup(cgroup) => cgroup.usage_bytes().unwrap_or_default(),
+            Account::Cgroup(limit) => limit.cgroup().usage_bytes().unwrap_or_default(),
             Account::Family(process) => anonymous_bytes(*process),
         };
         let free = (self.limit_bytes / NEARLY_FULL_PART).max(NEARLY_FULL_BYTES);
         charged + free > self.limit_bytes
     }
 
-    /// The director itself takes memory, and so does the zram device. The processes have what is
-    /// left of the limit.
-    pub(crate) fn set_own_bytes(&mut self, own_bytes: usize) {
-        let own_bytes =
-            (own_bytes as u64).next_multiple_of(OWN_STEP_BYTES).min(self.limit_bytes / LEAST_OWN_PART);
-        let Account::Cgroup(cgroup) = &self.account else { return };
-        let limit_bytes = self.limit_bytes;
-        let Some(zram) = &self.zram else {
-            // If the lower limit cannot be kept, the old one holds, and it is tried again.
-            if own_bytes != self.own_bytes && cgroup.change_limit(limit_bytes - own_bytes) {
-                self.own_bytes = own_bytes;
-            }
-            return;
-        };
-        if self.follower.as_ref().is_some_and(|follower| !follower.thread.is_finished()) {
-            return;
-        }
-        let (cgroup, zram) = (Arc::clone(cgroup), Arc::clone(zram));
-        self.end_following();
-        let wanted_bytes = move || limit_bytes - own_bytes - zram.share_of(limit_bytes);
-        if own_bytes != self.own_bytes || wanted_bytes() != self.left_bytes() {
-            let follow = move || cgroup.follow_limit(wanted_bytes);
-            let thread = thread::Builder::new().name("limit".to_string()).spawn(follow);
-            self.follower = thread.ok().map(|thread| Follower { own_bytes, thread });
-        }
-    }
-
-    /// Waits for the follower, and takes note of the limit that it has reached.
-    fn end_following(&mut self) {
-        if let Some(Follower { own_bytes, thread }) = self.follower.take()
-            && let Ok(left_bytes) = thread.join()
-        {
-            self.own_bytes = own_bytes;
-            self.zram_bytes = (self.limit_bytes - own_bytes).saturating_sub(left_bytes);
+    /// The director itself takes this much memory. The processes have what is left of the limit.
+    pub(crate) fn set_own_bytes(&self, own_bytes: usize) {
+        if let Some(limit) = self.limit() {
+            let own_bytes = (own_bytes as u64).next_multiple_of(OWN_STEP_BYTES);
+            limit.set_own_bytes(own_bytes.min(self.limit_bytes / LEAST_OWN_PART));
         }
     }
 
     /// Where the kernel chooses, it takes memory back when a process needs a page, and has the
     /// process wait for that. Here it does so ahead of need, and the caller waits.
     pub(crate) fn make_room(&self) {
-        let Some(cgroup) = self.cgroup() else { return };
-        let limit_bytes = self.left_bytes();
+        let Some(limit) = self.limit() else { return };
+        let limit_bytes = limit.cgroup().limit_bytes();
         let room_bytes = MOST_ROOM_BYTES.min(limit_bytes / ROOM_PART);
-        if cgroup.usage_bytes().is_some_and(|bytes| bytes + room_bytes / 2 > limit_bytes) {
-            cgroup.make_room(limit_bytes, room_bytes);
+        if limit.cgroup().usage_bytes().is_some_and(|bytes| bytes + room_bytes / 2 > limit_bytes) {
+            limit.make_room(room_bytes);
         }
+    }
+
+    /// Processor time that the limit has taken, in user mode and in the kernel.
+    pub(crate) fn processor_times(&self) -> (Duration, Duration) {
+        self.limit().map(FollowingLimit::processor_times).unwrap_or_default()
     }
 
     /// Pages of the limit.
@@ -263,16 +217,18 @@ impl Budget {
     /// the director itself takes.
     pub(crate) fn look(&self, resident: usize, own_bytes: usize) -> Option<Look> {
         let Charged { all_bytes, free_bytes, mapped_bytes } = match &self.account {
-            Account::Cgroup(cgroup) => cgroup.charged()?,
+            Account::Cgroup(limit) => limit.cgroup().charged()?,
             Account::Family(process) => {
                 let bytes = anonymous_bytes(*process);
                 Charged { all_bytes: bytes, free_bytes: 0, mapped_bytes: bytes }
             }
         };
-        // The limit may not have followed: then the policy gives the pages up.
-        let of_device = self.zram.as_ref().map_or(0, |zram| zram.share_of(self.limit_bytes));
-        let others = self.way_bytes + own_bytes as u64 + self.zram_bytes.max(of_device);
-        let taken = all_bytes.saturating_sub(free_bytes) + others;
+        // If the limit has not followed what others take, the policy gives the pages up.
+        let of_device = self.zram().map_or(0, |zram| zram.share_of(self.limit_bytes));
+        let of_others = own_bytes as u64 + of_device;
+        let is_lower_by =
+            self.cgroup().map_or(0, |cgroup| self.limit_bytes.saturating_sub(cgroup.limit_bytes()));
+        let taken = all_bytes.saturating_sub(free_bytes) + self.way_bytes + of_others.max(is_lower_by);
         let room = (self.limit_bytes as i64 - taken as i64) / PAGE_BYTES as i64;
         let frames = (resident as i64 + room).max(LEAST_FRAMES as i64) as usize;
         Some(Look { frames, mapped: (mapped_bytes / PAGE_BYTES) as usize })

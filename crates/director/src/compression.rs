@@ -17,8 +17,8 @@
 //! If paging then takes much of the time, the device gets another chance, after a pause that is
 //! twice as long each time: what the program has in memory may have changed.
 //!
-//! If pages become much smaller and there are too many of them for the device, there is a second
-//! one. A thread of its own makes all these changes, since they can take seconds.
+//! If pages become much smaller and half of the device is full, there is a second one. A thread of
+//! its own makes all these changes, since they can take seconds.
 
 use crate::parts::ZramTrial;
 use crate::refault_distance::{Distances, RefaultDistances};

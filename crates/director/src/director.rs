@@ -507,10 +507,7 @@ impl Director {
         }
         self.counted = now;
         let own_bytes = self.own_bytes();
-        // While processes wait for memory, there is none to take.
-        if self.short_since.is_none() {
-            self.parts.budget.set_own_bytes(own_bytes);
-        }
+        self.parts.budget.set_own_bytes(own_bytes);
         // Pages that are about to leave still take memory.
         let resident = self.counts.resident + self.leaving.len();
         if let Some(look) = self.parts.budget.look(resident, own_bytes) {
@@ -539,7 +536,8 @@ impl Director {
         self.counts.hand_steps = self.choice.earlier_steps + steps;
         self.counts.leader = self.choice.policy.leader();
         self.counts.peak_own_bytes = self.counts.peak_own_bytes.max(self.own_bytes());
-        (self.counts.user, self.counts.system) = usage::of_this_thread();
+        let (own, of_limit) = (usage::of_this_thread(), self.parts.budget.processor_times());
+        (self.counts.user, self.counts.system) = (own.0 + of_limit.0, own.1 + of_limit.1);
         let mut shown = self.counts;
         shown.unused_ahead = self.history.unused();
         shown.directed = self.stages.directed();

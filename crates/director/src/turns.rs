@@ -39,7 +39,7 @@ impl Turns {
             Choosers::Policy => None,
             Choosers::Both { read } => Some(Trials::new(start, read)),
         };
-        let tried = parts.budget.zram().zip(parts.zram_trial.clone());
+        let tried = parts.budget.zram().cloned().zip(parts.zram_trial.clone());
         let limit_bytes = parts.budget.limit_pages() as u64 * PAGE_BYTES;
         let compression = tried.map(|(zram, trial)| Compression::new(zram, trial, limit_bytes, start));
         Self { trials, compression, began, users, due: began, refaults: 0 }

@@ -8,11 +8,11 @@
 //! five of five runs of a Python program with lists at 80 % of its memory, and in none of five
 //! while somebody read `memory.stat`, for which the kernel brings the statistics up to date.
 
-use crate::periodic::Periodic;
 use std::io;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use sweephand_process::cgroup::{Cgroup, Contents};
+use sweephand_process::periodic::Periodic;
 
 /// How often. A time takes some ten microseconds.
 const PERIOD: Duration = Duration::from_millis(10);

@@ -9,7 +9,6 @@ use crate::cleanup::Cleanup;
 use crate::error::{RunError, system};
 use crate::fresh_counts::FreshCounts;
 use crate::options::PoolSize;
-use crate::periodic::Periodic;
 use crate::program::ProgramError;
 use crate::run::{Ended, Running, Watched, check_limit, check_pool, swap_directory};
 use crate::statistics::{Snapshot, Statistics};
@@ -21,9 +20,10 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use sweephand_pager_interface::memory::kernel_share;
 use sweephand_process::cgroup::{Cgroup, Contents, Swap, field};
+use sweephand_process::following_limit::FollowingLimit;
 use sweephand_process::usage;
 use sweephand_process::zram::Zram;
 use sweephand_program::ownership::{self, OwnershipError};
@@ -65,7 +65,7 @@ struct Limited {
     // These two are ended before the cgroup is removed.
     fresh_counts: FreshCounts,
     /// Has the cgroup's limit follow what the device takes, unless a director does.
-    follower: Option<Periodic>,
+    follower: Option<FollowingLimit>,
     cleanup: Cleanup,
     /// Pages swapped in and out on the whole machine before the start.
     before: (Option<u64>, Option<u64>),
@@ -158,13 +158,9 @@ impl Limited {
 
     /// The limit is what the zram device leaves, from now on.
     fn follow(&mut self) -> io::Result<()> {
-        /// A device fills in about ten periods.
-        const PERIOD: Duration = Duration::from_millis(4);
-        let Some(zram) = self.zram.clone() else { return Ok(()) };
-        let (cgroup, budget_bytes) = (Arc::clone(&self.cgroup), self.budget_bytes);
-        self.follower = Some(Periodic::start("zram", PERIOD, move || {
-            cgroup.follow_limit(|| budget_bytes - zram.share_of(budget_bytes));
-        })?);
+        if self.zram.is_some() {
+            self.follower = Some(FollowingLimit::new(Arc::clone(&self.cgroup), self.zram.clone())?);
+        }
         Ok(())
     }
 

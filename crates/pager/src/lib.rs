@@ -33,7 +33,6 @@ mod kernel;
 mod launch;
 mod limit_keeper;
 mod options;
-mod periodic;
 mod program;
 pub mod recording;
 mod run;

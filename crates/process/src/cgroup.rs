@@ -264,27 +264,27 @@ impl Cgroup {
         self.write_limit(limit_bytes).is_ok()
     }
 
-    /// Changes the limit, again and again, until it is what is asked for, or for a while. If it
-    /// becomes lower, it does so in steps below what is charged: processes that take memory
-    /// meanwhile would keep the kernel from a large one. Returns the limit then.
-    pub fn follow_limit(&self, mut wanted_bytes: impl FnMut() -> u64) -> u64 {
+    /// Changes the limit, again and again, until it is what is asked for, nothing is asked for, or
+    /// for a while. If it becomes lower, it does so in steps below what is charged: processes that
+    /// take memory meanwhile would keep the kernel from a large one.
+    pub fn follow_limit(&self, mut wanted_bytes: impl FnMut() -> Option<u64>) {
         const MOST_STEPS: u32 = 32;
         const STEP_PART: u64 = 256;
         let mut now_bytes = self.limit_bytes();
         for _ in 0..MOST_STEPS {
+            let Some(wanted_bytes) = wanted_bytes() else { return };
             // The kernel keeps it in whole pages.
-            let wanted_bytes = wanted_bytes() / PAGE_BYTES * PAGE_BYTES;
+            let wanted_bytes = wanted_bytes / PAGE_BYTES * PAGE_BYTES;
             if wanted_bytes == now_bytes {
-                break;
+                return;
             }
             let charged_bytes = self.usage_bytes().unwrap_or(now_bytes).min(now_bytes);
             let next_bytes = wanted_bytes.max(charged_bytes - charged_bytes / STEP_PART);
             if !self.change_limit(next_bytes) {
-                break;
+                return;
             }
             now_bytes = next_bytes;
         }
-        now_bytes
     }
 
     /// Lets the kernel kill processes again.

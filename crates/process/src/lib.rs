@@ -13,10 +13,12 @@
 //! | `family` | a process and those that it has started: threads, memory, faults, user time |
 //! | `shared_memory` | shared memory of processes, with what none of them has mapped |
 //! | `charge` | what a cgroup is charged for |
+//! | `following_limit` | the limit of a run's cgroup: it follows what others take of a budget |
 //! | `cgroup` | a memory cgroup around processes: its limit, and what the kernel counts in it |
 //! | `zram` | a zram device for swap: what it takes and holds |
 //! | `swap_area` | swap areas are switched on and off |
 //! | `usage` | what a program that has ended has used, and what a thread has |
+//! | `periodic` | a thread that does the same over and over |
 //!
 //! Nothing is loaded into a process. It waits only if it reaches the limit of its cgroup.
 
@@ -26,10 +28,12 @@ pub mod charge;
 mod container_names;
 pub mod family;
 pub mod file_uses;
+pub mod following_limit;
 pub mod group;
 pub mod limit;
 mod limit_tidy;
 pub mod maps;
+pub mod periodic;
 pub mod shared_memory;
 pub mod space;
 pub mod swap_area;

@@ -7,18 +7,17 @@ use std::time::Duration;
 
 /// A thread that acts once in a period, until it is dropped.
 #[derive(Debug)]
-pub(crate) struct Periodic {
+pub struct Periodic {
     stop: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Periodic {
     /// Starts it under this name.
-    pub(crate) fn start(
-        name: &str,
-        period: Duration,
-        mut act: impl FnMut() + Send + 'static,
-    ) -> io::Result<Self> {
+    ///
+    /// # Errors
+    /// That of starting a thread.
+    pub fn start(name: &str, period: Duration, mut act: impl FnMut() + Send + 'static) -> io::Result<Self> {
         let (stop, stopped) = channel();
         let thread = thread::Builder::new().name(name.to_string()).spawn(move || {
             while stopped.recv_timeout(period) == Err(RecvTimeoutError::Timeout) {

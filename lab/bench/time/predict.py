@@ -6,9 +6,9 @@
 sizes under two policies of `sweephand run` and under `sweephand run --kernel`, by turns. What it
 measures is kept in FOLDER, by disk. `table` predicts the same from the traces, and prints both.
 `slowdown` asks `advise --slowdown 1.2` how much memory is enough, and runs the programs in it.
-`zram` asks `advise` in the same three sizes whether zram before the disk pays, and runs the
-programs so and without, in the same memory in total. Where `advise` says no, a quarter goes to
-zram, and there is no prediction.
+`ask` asks `advise`, after `run` on the same disk, whether zram before the disk pays in the same
+three sizes, and `zram` runs the programs so and without, in the same memory in total, and prints
+both. Where `advise` says no, a quarter goes to zram, and there is no prediction.
 
 SWEEPHAND is the command. Pages go to FOLDER, or to the disk that --disk names
 (lab/bench/pager/disks.py). Needs root, Valgrind, Debian's sort, sqlite3, python3 with numpy, perl,
@@ -142,6 +142,16 @@ def measured(args, command):
         print(f"{' '.join(command[1:7])}: {error}"[:300], file=sys.stderr)
         return None
     return json.loads((args.folder / "stats.json").read_text())
+
+
+def all_measured(args, command):
+    """The same in each round; nothing if one was ended."""
+    runs = []
+    for _ in range(args.rounds):
+        if not (run := measured(args, command)):
+            return []
+        runs.append(run)
+    return runs
 
 
 def median_row(runs):
@@ -279,43 +289,55 @@ def slowdown_of(args, swap, name, paged_by):
     }
 
 
+def ask(args):
+    for name in args.programs:
+        kept = args.folder / f"{name}-{args.disk}.json"
+        native = json.loads(kept.read_text())["native"].get(KERNEL) if kept.exists() else None
+        if not native:
+            print(f"{name}: {kept} has no time with all memory", file=sys.stderr)
+            continue
+        memories = [memory_with(int(share * pages_of(args, name)), KERNEL) for share in SHARES]
+        command = [args.sweephand, "advise", args.folder / f"{name}.swt", "--device", device_of(args), "--native", str(native),
+                   "-p", "clock", "--memory", ",".join(f"{frames(memory, KERNEL)}p" for memory in memories),
+                   "--format", "json", "--lines", "0"]
+        advised = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)["compression"]["memory"]
+        advised = {one["memory_pages"]: one for one in advised}
+        # All pages that a program writes may fit.
+        kept = {"native": native, "memories": [[memory, advised[frames(memory, KERNEL)]] for memory in memories
+                                               if frames(memory, KERNEL) in advised]}
+        advice_for(args, name).write_text(json.dumps(kept))
+
+
+def advice_for(args, name):
+    return args.folder / f"{name}-{args.disk}-zram.json"
+
+
 def zram_table(args):
     out = csv.DictWriter(sys.stdout, ZRAM_COLUMNS, lineterminator="\n")
     out.writeheader()
     with disks.disk(args.disk, str(args.folder)) as swap:
-        measure_disk(args, swap)
         for name in args.programs:
-            native = measured(args, [*launch_native(args, swap, KERNEL, pages_of(args, name)), *command_of(name)])
-            for share in SHARES if native else ():
-                if row := zram_row(args, swap, name, share, native["wall_ns"] / 1e9):
-                    out.writerow(row)
-                    sys.stdout.flush()
+            if not advice_for(args, name).exists():
+                continue
+            kept = json.loads(advice_for(args, name).read_text())
+            for memory, advised in kept["memories"]:
+                out.writerow(zram_row(args, swap, name, memory, advised) | {"native_seconds": f"{kept['native']:.3f}"})
+                sys.stdout.flush()
 
 
-def zram_row(args, swap, name, share, native):
-    """What was advised about zram for a program, and what came; None if there is nothing to say."""
-    memory = memory_with(int(share * pages_of(args, name)), KERNEL)
-    command = [args.sweephand, "advise", args.folder / f"{name}.swt", "--device", device_of(args), "--native", str(native),
-               "--memory", f"{frames(memory, KERNEL)}p", "--format", "json", "--lines", "0"]
-    advised = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)["compression"]["memory"]
-    advised = next((one for one in advised if one["memory_pages"] == frames(memory, KERNEL)), None)
-    if not advised:
-        print(f"{name}: all pages that it writes fit in {memory / MIB_PAGES:.1f} MiB", file=sys.stderr)
-        return None
+def zram_row(args, swap, name, memory, advised):
+    """What was advised about zram for a program in a memory size, and what came."""
     pool = advised["zram"]
     # The device may hold twice what --compress says, and at most three quarters of the memory.
     compress_pages = min(math.ceil(pool["peak_stored_pages"] / 2), memory * 3 // 4) if pool else memory // 4
     disk_pages = min(2 * compress_pages, memory * 3 // 4)
-    compress = ["--compress", f"{compress_pages}p"]
     kernel, compressed = (
-        [run for _ in range(args.rounds)
-         if (run := measured(args, [*launch(args, swap, KERNEL, memory * PAGE, *options), *command_of(name)]))]
-        for options in ([], compress))
+        all_measured(args, [*launch(args, swap, KERNEL, memory * PAGE, *options), *command_of(name)])
+        for options in ([], ["--compress", f"{compress_pages}p"]))
     row = {
         "disk": args.disk, "program": name, "memory_mib": f"{memory / MIB_PAGES:.1f}",
         "advised_pool_mib": f"{pool['pool_pages'] / MIB_PAGES:.1f}" if pool else 0,
-        "disksize_mib": f"{disk_pages / MIB_PAGES:.1f}", "native_seconds": f"{native:.3f}",
-        "predicted_kernel_seconds": f"{advised['seconds']:.3f}",
+        "disksize_mib": f"{disk_pages / MIB_PAGES:.1f}", "predicted_kernel_seconds": f"{advised['seconds']:.3f}",
     }
     if pool:
         row |= {"predicted_zram_seconds": f"{pool['seconds']:.3f}",
@@ -333,7 +355,7 @@ def zram_row(args, swap, name, share, native):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    steps = {"record": record, "run": run, "table": table, "slowdown": slowdown, "zram": zram_table}
+    steps = {"record": record, "run": run, "table": table, "slowdown": slowdown, "ask": ask, "zram": zram_table}
     parser.add_argument("step", choices=steps)
     parser.add_argument("sweephand", metavar="SWEEPHAND")
     parser.add_argument("folder", metavar="FOLDER", type=lambda folder: pathlib.Path(folder).resolve())

@@ -1,7 +1,7 @@
 //! A program that is started under the kernel's paging, directed by a policy.
 
 use super::directing::{add, check, direct, no_events};
-use crate::error::RunError;
+use crate::error::{RunError, system};
 use crate::kernel::{KernelMemory, KernelRun};
 use crate::options::{Options, PoolSize};
 use crate::run::{Ended, Running, Watched, swap_directory};
@@ -13,6 +13,7 @@ use std::os::unix::process::CommandExt;
 use std::process::{Child, Command};
 use std::time::Duration;
 use sweephand_director::{Budget, Choosers, Counts, Direction, Faults, Order, ZramTrial};
+use sweephand_process::following_limit::FollowingLimit;
 
 /// From this read time on, a disk is so slow that compressed memory pays for most programs.
 const SLOW_READ: Duration = Duration::from_micros(100);
@@ -63,7 +64,9 @@ impl SwapRun {
             second_file,
             create: swap_file::create_second,
         });
-        let budget = Budget::of_cgroup(cgroup, zram);
+        let limit =
+            FollowingLimit::new(cgroup, zram).map_err(system("the cgroup's limit cannot follow".into()))?;
+        let budget = Budget::of_cgroup(limit);
         let director = direct(Order {
             bits,
             faults,
