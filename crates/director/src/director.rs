@@ -323,8 +323,10 @@ impl Director {
         if std::mem::take(&mut self.surveys.is_due) {
             self.forget_gone_spaces();
         }
-        match self.stages.look(self.turns.refaults(), self.history.returns(), Instant::now()) {
+        let (refaults, needs_round) = (self.turns.refaults(), self.turns.need_a_round());
+        match self.stages.look(refaults, self.history.returns(), needs_round, Instant::now()) {
             Some(Change::Begins) => {
+                self.turns.begin_to_watch();
                 self.watch();
                 self.recall();
                 self.stages.sample_anew(self.history.returns(), Instant::now());

@@ -30,6 +30,10 @@ const USED_PART: u64 = 4;
 /// Before the director begins, as many have to come back.
 const SAMPLE_PART: u64 = 8;
 const LEAST_SAMPLE: u64 = 1024;
+/// The sample is this many times as large while nothing but rounds can tell how far the program
+/// comes, and none has been counted: for two rounds of pages that take one and a half times the
+/// limit.
+const FOR_ROUNDS: u64 = 3 * SAMPLE_PART;
 /// A pause is this many times as long as the attempt that showed that it does not pay: at first,
 /// and at most.
 const FIRST_PAUSE: u32 = 3;
@@ -122,7 +126,14 @@ impl Stages {
 
     /// Decides whether to read ahead from now on, while the kernel chooses. `refaults`: pages that
     /// came back, as the kernel counts them. The director itself counts only while it reads ahead.
-    pub(crate) fn look(&mut self, refaults: u64, returns: Returns, now: Instant) -> Option<Change> {
+    /// `needs_round`: see [`Turns::need_a_round`](crate::turns::Turns::need_a_round).
+    pub(crate) fn look(
+        &mut self,
+        refaults: u64,
+        returns: Returns,
+        needs_round: bool,
+        now: Instant,
+    ) -> Option<Change> {
         match &mut self.stage {
             Stage::Directing { .. } => None,
             Stage::Alone { from, .. } if now < *from => None,
@@ -135,7 +146,7 @@ impl Stages {
             }
             &mut Stage::Beside { start, began } => {
                 let all = returns.all.saturating_sub(start.all);
-                if all < self.sample {
+                if all < self.sample * if needs_round { FOR_ROUNDS } else { 1 } {
                     return None;
                 }
                 if USED_PART * returns.ahead.saturating_sub(start.ahead) >= all {
@@ -168,7 +179,7 @@ mod tests {
                 returns.all += 100;
                 returns.ahead += ahead;
             }
-            let change = stages.look(100 * step, returns, start + Duration::from_millis(step));
+            let change = stages.look(100 * step, returns, false, start + Duration::from_millis(step));
             if change == Some(Change::Begins) {
                 begun.push(step);
             }
@@ -190,13 +201,26 @@ mod tests {
         assert!(pauses.windows(2).all(|two| two[1] > two[0] * 3 / 2), "{pauses:?}");
     }
 
+    /// Nothing is read ahead, and the director goes on until this many pages have come back.
+    #[test]
+    fn a_program_that_goes_by_rounds_is_watched_for_two_of_them() {
+        let now = Instant::now();
+        for (needs_round, pages) in [(false, PAGES / 8), (true, 3 * PAGES)] {
+            let mut stages = Stages::new(PAGES, now);
+            stages.sample_anew(Returns::default(), now);
+            let mut look = |all| stages.look(0, Returns { all, ahead: 0 }, needs_round, now);
+            assert_eq!(look(pages as u64 - 1), None, "{needs_round}");
+            assert_eq!(look(pages as u64), Some(Change::Ends), "{needs_round}");
+        }
+    }
+
     #[test]
     fn a_program_that_needs_few_pages_is_not_disturbed() {
         let start = Instant::now();
         let mut stages = Stages::new(PAGES, start);
         for second in 1..60 {
             let now = start + Duration::from_secs(second);
-            assert_eq!(stages.look(80 * second, Returns::default(), now), None, "second {second}");
+            assert_eq!(stages.look(80 * second, Returns::default(), false, now), None, "second {second}");
             assert!(!stages.watches(), "second {second}");
         }
     }
@@ -208,7 +232,7 @@ mod tests {
         for _ in 0..2 {
             stages.begin_directing();
             assert!(stages.directs() && stages.watches());
-            assert_eq!(stages.look(1 << 20, Returns::default(), Instant::now()), None);
+            assert_eq!(stages.look(1 << 20, Returns::default(), false, Instant::now()), None);
             assert!(stages.let_go(Returns::default()) && stages.has_directed());
             assert!(!stages.directs() && stages.watches());
         }

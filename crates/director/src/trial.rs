@@ -143,13 +143,17 @@ impl Progress {
         }
     }
 
+    /// Whether only its rounds tell how far the program comes.
+    pub(crate) fn hardly_computes(self) -> bool {
+        self.user.as_secs_f64() < HARDLY * self.clock.as_secs_f64()
+    }
+
     /// By what a stretch is over. `None`: it is not.
     fn measure(self) -> Option<Measure> {
-        let hardly_computes = self.user.as_secs_f64() < HARDLY * self.clock.as_secs_f64();
         if self.stretches(Measure::User) >= 1.0 {
             Some(Measure::User)
         } else {
-            (hardly_computes && self.rounds > 0).then_some(Measure::Rounds)
+            (self.hardly_computes() && self.rounds > 0).then_some(Measure::Rounds)
         }
     }
 

@@ -4,7 +4,7 @@
 use crate::budget::Budget;
 use crate::compression::Compression;
 use crate::parts::{Choosers, Parts};
-use crate::trial::{Chooser, Trials};
+use crate::trial::{Chooser, Progress, Trials};
 use std::time::{Duration, Instant};
 use sweephand_pager_interface::memory::PAGE_BYTES;
 use sweephand_process::family::UserTimes;
@@ -26,8 +26,9 @@ pub(crate) struct Turns {
     users: UserTimes,
     /// When it is time to look at the program again.
     due: Instant,
-    /// Pages that had come back from the disk at the last look.
-    refaults: u64,
+    /// How far the program had come at the last look, and when the director began to watch it.
+    progress: Progress,
+    watched_from: Progress,
 }
 
 impl Turns {
@@ -42,7 +43,7 @@ impl Turns {
         let tried = parts.budget.zram().cloned().zip(parts.zram_trial.clone());
         let limit_bytes = parts.budget.limit_pages() as u64 * PAGE_BYTES;
         let compression = tried.map(|(zram, trial)| Compression::new(zram, trial, limit_bytes, start));
-        Self { trials, compression, began, users, due: began, refaults: 0 }
+        Self { trials, compression, began, users, due: began, progress: start, watched_from: start }
     }
 
     /// Whether it is the policy's turn. Looks at the program, if it is time. `rounds`: how often it
@@ -51,7 +52,7 @@ impl Turns {
         let now = Instant::now();
         if self.goes_by_progress() && now >= self.due {
             let progress = budget.progress(now - self.began, rounds, &mut self.users);
-            self.refaults = progress.disk_refaults();
+            self.progress = progress;
             if let Some(compression) = &mut self.compression {
                 compression.look(progress, || budget.processes());
             }
@@ -68,10 +69,22 @@ impl Turns {
         self.trials.is_some() || self.compression.is_some()
     }
 
+    /// The director begins to watch the program's faults.
+    pub(crate) fn begin_to_watch(&mut self) {
+        self.watched_from = self.progress;
+    }
+
+    /// Whether the trials need a round of the program, and none has been counted.
+    pub(crate) fn need_a_round(&self) -> bool {
+        self.trials.is_some()
+            && self.progress.rounds == 0
+            && self.progress.since(self.watched_from).hardly_computes()
+    }
+
     /// Pages that had come back from the disk at the last look, as the kernel counts them, if there
     /// are looks. To read ahead from a zram device hardly pays.
     pub(crate) fn refaults(&self) -> u64 {
-        self.refaults
+        self.progress.disk_refaults()
     }
 
     /// How often the use of the zram device has changed.
