@@ -84,8 +84,12 @@ pub struct AdvisedPool {
     pub pool_pages: u64,
     /// The most memory that it takes.
     pub peak_pool_pages: u64,
-    /// The pages for which a device for swap needs room so that all fit that go to the pool.
+    /// The most pages that are in it, before compression.
     pub peak_stored_pages: u64,
+    /// The pages for which a device for swap needs room (zram's `disksize`): those that fill the
+    /// pool. A kernel pages out more than the model does, and what the device has no room for goes
+    /// to the disk, to which it mostly goes again.
+    pub disksize_pages: u64,
     /// Seconds with it.
     pub seconds: f64,
     /// The memory that takes as long without a pool, between sizes that were predicted.
@@ -187,7 +191,7 @@ impl Compression {
         let share = |pages: u64| percent(pages as f64 / *memory_pages as f64);
         let size = |pages: u64| bytes(pages * self.page_bytes);
         let what = if *name == "zram" {
-            let (disksize, takes) = (size(pool.peak_stored_pages), size(pool.peak_pool_pages));
+            let (disksize, takes) = (size(pool.disksize_pages), size(pool.peak_pool_pages));
             format!("a disksize of {disksize}, which takes {takes} of that memory")
         } else {
             format!("a pool of {} of memory", share(pool.pool_pages))
@@ -242,7 +246,7 @@ impl Compression {
             });
             row.extend(match zram {
                 Some(pool) => {
-                    [size(pool.peak_stored_pages), size(pool.peak_pool_pages), shown_seconds(pool.seconds)]
+                    [size(pool.disksize_pages), size(pool.peak_pool_pages), shown_seconds(pool.seconds)]
                 }
                 None => ["none", "", ""].map(String::from),
             });
@@ -458,10 +462,12 @@ impl Disk {
         pools: impl Iterator<Item = (&'a Split, &'a (Outcome, TierCounts))>,
         costs: &TierCosts,
     ) -> Option<AdvisedPool> {
+        let pool_pages = |split: &Split| (memory - split.resident_pages().expect("a fixed split")) as u64;
         let pool = |(split, (outcome, counts)): (&Split, &(Outcome, TierCounts))| AdvisedPool {
-            pool_pages: (memory - split.resident_pages().expect("a fixed split")) as u64,
+            pool_pages: pool_pages(split),
             peak_pool_pages: counts.peak_pool_pages,
             peak_stored_pages: counts.peak_stored_pages,
+            disksize_pages: disksize_pages(pool_pages(split), counts),
             seconds: self.native_seconds
                 + costs.pool_seconds(outcome, counts)
                 + self.seconds_to_move(moved_pages(counts)),
@@ -475,6 +481,14 @@ impl Disk {
             .min_by_key(|pool| pool.pool_pages)
             .filter(|pool| self.seconds_in(memory) >= PAYS * pool.seconds)?;
         Some(AdvisedPool { as_fast_without_pages: self.as_fast_pages(memory, best.seconds), ..best })
+    }
+}
+
+/// The pages that fill a pool, if all become as small as those that were in it.
+fn disksize_pages(pool_pages: u64, counts: &TierCounts) -> u64 {
+    match counts.peak_pool_pages {
+        0 => counts.peak_stored_pages,
+        peak => counts.peak_stored_pages * pool_pages.max(peak) / peak,
     }
 }
 
@@ -577,6 +591,8 @@ mod tests {
         }
         // Windows of eight pages, each of which takes 10 ms.
         assert!(memory.seconds > 50.0, "{memory:?}");
+        // 125 pages have room for a few more than the 325 that take 121.
+        assert_eq!(memory.zram.as_ref().map(|pool| pool.disksize_pages), Some(335));
         let said = found.to_string();
         assert!(
             said.starts_with("compress  On test, z") && said.contains(" most in 1.6 MiB: 1.07 s instead of "),

@@ -329,7 +329,7 @@ def zram_row(args, swap, name, memory, advised):
     """What was advised about zram for a program in a memory size, and what came."""
     pool = advised["zram"]
     # The device may hold twice what --compress says, and at most three quarters of the memory.
-    compress_pages = min(math.ceil(pool["peak_stored_pages"] / 2), memory * 3 // 4) if pool else memory // 4
+    compress_pages = min(math.ceil(pool["disksize_pages"] / 2), memory * 3 // 4) if pool else memory // 4
     disk_pages = min(2 * compress_pages, memory * 3 // 4)
     kernel, compressed = (
         all_measured(args, [*launch(args, swap, KERNEL, memory * PAGE, *options), *command_of(name)])
