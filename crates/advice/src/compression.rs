@@ -455,8 +455,20 @@ impl Disk {
         slower.0 as u64
     }
 
-    /// The smallest of the best pools of a memory, if it pays.
+    /// The smallest of the best pools of a memory, if it pays: of those that have room for all that
+    /// goes to them, or else of all. A page that zram has turned away mostly goes to the disk
+    /// again, however hot it is, so the program may be slower than predicted.
     fn best_pool<'a>(
+        &self,
+        memory: usize,
+        pools: impl Iterator<Item = (&'a Split, &'a (Outcome, TierCounts))> + Clone,
+        costs: &TierCosts,
+    ) -> Option<AdvisedPool> {
+        let roomy = pools.clone().filter(|(_, (_, counts))| counts.turned_away == 0);
+        self.best_pool_of(memory, roomy, costs).or_else(|| self.best_pool_of(memory, pools, costs))
+    }
+
+    fn best_pool_of<'a>(
         &self,
         memory: usize,
         pools: impl Iterator<Item = (&'a Split, &'a (Outcome, TierCounts))>,
@@ -602,6 +614,36 @@ mod tests {
         assert!(said.contains("a disksize of 1.3 MiB, which takes 484 KiB"), "{said}");
         assert!(said.contains("Compressibility assumed: 3.00:1"), "{said}");
         assert!(said.contains("a new recording with sweephand record"), "{said}");
+    }
+
+    /// The pool of 10 pages is faster by the counts, but turns pages away.
+    #[test]
+    fn a_pool_with_room_for_all_is_advised_first() {
+        let native = |slower: f64| Disk {
+            native_seconds: 1.0,
+            by_moved: vec![(0.0, 0.0), (1000.0, 1.0)],
+            by_memory: vec![(100, slower), (200, 1.0)],
+        };
+        let costs = TierCosts::of(&Device::named("zram").unwrap(), &disk(100.0), 4096, None);
+        let split = |resident| Split {
+            spec: kernel_policy(),
+            memory_pages: 100,
+            resident: Resident::Pages(resident),
+        };
+        let small =
+            TierCounts { disk_faults: 10, turned_away: 10, peak_pool_pages: 10, ..TierCounts::default() };
+        let large = TierCounts { pool_faults: 20_000, peak_pool_pages: 50, ..TierCounts::default() };
+        let told = [(split(90), 20, small), (split(50), 20_000, large)];
+        let advised = |slower| {
+            let with = |evictions| Outcome { evictions, ..Outcome::default() };
+            let told: Vec<_> =
+                told.iter().map(|(split, evictions, counts)| (split, (with(*evictions), *counts))).collect();
+            let pools = told.iter().map(|(split, told)| (*split, told));
+            native(slower).best_pool(100, pools, &costs).map(|pool| pool.pool_pages)
+        };
+        assert_eq!(advised(3.0), Some(50));
+        assert_eq!(advised(1.1), Some(10), "the large one does not pay");
+        assert_eq!(advised(1.0), None);
     }
 
     #[test]

@@ -138,7 +138,7 @@ impl Budget {
         self.cgroup()?.have_processes_wait()
     }
 
-    /// Whether processes wait for memory. Then the limit stays as it is: there is none to take.
+    /// Whether processes wait for memory. Then the limit becomes no lower: there is none to take.
     pub(crate) fn is_short(&self) -> bool {
         let is_short = self.cgroup().is_some_and(Cgroup::is_short);
         if let Some(limit) = self.limit() {
@@ -147,11 +147,9 @@ impl Budget {
         is_short
     }
 
-    /// Has processes that wait try again.
-    pub(crate) fn have_processes_try(&self) {
-        if let Some(limit) = self.limit() {
-            limit.have_processes_try();
-        }
+    /// Has processes that wait try again. Returns whether they do.
+    pub(crate) fn have_processes_try(&self) -> bool {
+        self.limit().is_some_and(FollowingLimit::have_processes_try)
     }
 
     /// Lets the kernel kill processes again: there is nothing left to page out.

@@ -18,8 +18,9 @@
 //! has to know what came when. The program has that much less. If its memory is nearly as large as
 //! its working set, a hundredth less can cost a fifth more reads. So the director goes on only if
 //! many of the pages that come back had been read ahead. Otherwise it frees its memory, and tries
-//! again after a pause, which is twice as long each time. A program to which few pages come back is
-//! not disturbed at all.
+//! again after a pause, which is twice as long each time. Where only rounds can tell how far the
+//! program comes, it goes on for two of them. A program to which few pages come back is not
+//! disturbed at all.
 
 use crate::history::Returns;
 use std::time::{Duration, Instant};
@@ -30,10 +31,9 @@ const USED_PART: u64 = 4;
 /// Before the director begins, as many have to come back.
 const SAMPLE_PART: u64 = 8;
 const LEAST_SAMPLE: u64 = 1024;
-/// The sample is this many times as large while nothing but rounds can tell how far the program
-/// comes, and none has been counted: for two rounds of pages that take one and a half times the
-/// limit.
-const FOR_ROUNDS: u64 = 3 * SAMPLE_PART;
+/// It is this many times the limit while nothing but rounds can tell how far the program comes, and
+/// none has been counted: for two rounds of pages that take one and a half times the limit.
+const FOR_ROUNDS: u64 = 3;
 /// A pause is this many times as long as the attempt that showed that it does not pay: at first,
 /// and at most.
 const FIRST_PAUSE: u32 = 3;
@@ -64,8 +64,9 @@ pub(crate) enum Change {
 #[derive(Debug)]
 pub(crate) struct Stages {
     stage: Stage,
-    /// Pages that come back in a sample.
+    /// Pages that come back in a sample, and in one that waits for a round.
     sample: u64,
+    rounds_sample: u64,
     /// The next pause, as a multiple of the time that the failed sample takes.
     pause: u32,
     /// How long the policy has chosen in earlier turns.
@@ -76,8 +77,9 @@ impl Stages {
     /// The kernel is alone at first.
     pub(crate) fn new(limit_pages: usize, now: Instant) -> Self {
         let sample = (limit_pages as u64 / SAMPLE_PART).max(LEAST_SAMPLE);
+        let rounds_sample = sample.max(FOR_ROUNDS * limit_pages as u64);
         let stage = Stage::Alone { from: now, start: None };
-        Self { stage, sample, pause: FIRST_PAUSE, earlier: Duration::ZERO }
+        Self { stage, sample, rounds_sample, pause: FIRST_PAUSE, earlier: Duration::ZERO }
     }
 
     /// Whether the policy chooses.
@@ -146,7 +148,7 @@ impl Stages {
             }
             &mut Stage::Beside { start, began } => {
                 let all = returns.all.saturating_sub(start.all);
-                if all < self.sample * if needs_round { FOR_ROUNDS } else { 1 } {
+                if all < if needs_round { self.rounds_sample } else { self.sample } {
                     return None;
                 }
                 if USED_PART * returns.ahead.saturating_sub(start.ahead) >= all {

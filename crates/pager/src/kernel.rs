@@ -262,6 +262,11 @@ impl KernelRun {
             // Tables grow fast, and on a busy machine the last look was long before the end.
             let most_bytes = limited.cgroup.most_kernel_bytes().unwrap_or_default();
             contents.kernel_bytes = contents.kernel_bytes.max(most_bytes);
+            if let Some(follower) = &limited.follower {
+                let (user, system) = follower.processor_times();
+                statistics.user_ns += user.as_nanos() as u64;
+                statistics.sys_ns += system.as_nanos() as u64;
+            }
             drop((limited.fresh_counts, limited.follower));
             limited.cleanup.finish();
             if kills > 0 || has_crashed(status) && does_not_fit(contents, limit_bytes) {

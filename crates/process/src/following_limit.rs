@@ -19,6 +19,8 @@ use std::time::Duration;
 
 /// How often the limit is looked at. A device fills in about ten periods.
 const PERIOD: Duration = Duration::from_millis(4);
+/// How often, without a device.
+const LONG_PERIOD: Duration = Duration::from_millis(10);
 
 /// Changes the limit until it is dropped or let go.
 #[derive(Debug)]
@@ -50,7 +52,7 @@ impl Follower {
     fn wanted_bytes(&self) -> Option<u64> {
         let zram_bytes = self.zram.as_ref().map_or(0, |zram| zram.share_of(self.budget_bytes));
         let left_bytes = self.budget_bytes.saturating_sub(self.own_bytes.load(Relaxed) + zram_bytes);
-        (!self.is_held.load(Relaxed)).then_some(left_bytes)
+        (!self.is_held.load(Relaxed) || left_bytes > self.cgroup.limit_bytes()).then_some(left_bytes)
     }
 
     fn count_time(&self) {
@@ -76,10 +78,11 @@ impl FollowingLimit {
             user_ns: AtomicU64::new(0),
             system_ns: AtomicU64::new(0),
         });
-        let there = Arc::clone(&follower);
-        let thread = Periodic::start("limit", PERIOD, move || {
-            there.follow();
-            there.count_time();
+        let of_thread = Arc::clone(&follower);
+        let period = if follower.zram.is_some() { PERIOD } else { LONG_PERIOD };
+        let thread = Periodic::start("limit", period, move || {
+            of_thread.follow();
+            of_thread.count_time();
         })?;
         Ok(Self { follower, thread: Some(thread) })
     }
@@ -104,8 +107,8 @@ impl FollowingLimit {
         self.follower.own_bytes.store(own_bytes, Relaxed);
     }
 
-    /// Whether the limit stays as it is for the time being: while processes wait for memory, there
-    /// is none to take.
+    /// Whether the limit becomes no lower for the time being: while processes wait for memory,
+    /// there is none to take.
     pub fn hold(&self, is_held: bool) {
         self.follower.is_held.store(is_held, Relaxed);
     }
@@ -115,9 +118,10 @@ impl FollowingLimit {
         self.at_rest(|cgroup| cgroup.make_room(cgroup.limit_bytes(), room_bytes));
     }
 
-    /// See [`Cgroup::have_processes_try`]. Does nothing while the limit is being changed.
-    pub fn have_processes_try(&self) {
-        self.at_rest(|cgroup| cgroup.have_processes_try(cgroup.limit_bytes()));
+    /// See [`Cgroup::have_processes_try`]. Returns whether they try: not while the limit is being
+    /// changed.
+    pub fn have_processes_try(&self) -> bool {
+        self.at_rest(|cgroup| cgroup.have_processes_try(cgroup.limit_bytes()))
     }
 
     /// The cgroup has all of the budget but what the device takes, from now on.
@@ -131,10 +135,13 @@ impl FollowingLimit {
         self.follower.follow();
     }
 
-    fn at_rest(&self, act: impl FnOnce(&Cgroup)) {
-        if let Ok(_change) = self.follower.change.try_lock() {
+    /// Acts if the limit is not being changed. Returns whether it does.
+    fn at_rest(&self, act: impl FnOnce(&Cgroup)) -> bool {
+        let change = self.follower.change.try_lock();
+        if change.is_ok() {
             act(&self.follower.cgroup);
         }
+        change.is_ok()
     }
 
     /// Processor time that this has taken, in user mode and in the kernel.
@@ -179,10 +186,13 @@ mod tests {
         assert!(cgroup.change_limit(60 * MIB) && comes_to(&cgroup, 63 * MIB));
         limit.hold(true);
         limit.set_own_bytes(2 * MIB);
-        std::thread::sleep(5 * PERIOD);
+        std::thread::sleep(5 * LONG_PERIOD);
         assert_eq!(cgroup.limit_bytes(), 63 * MIB, "it is held");
+        limit.set_own_bytes(0);
+        assert!(comes_to(&cgroup, 64 * MIB), "it rises");
+        limit.set_own_bytes(2 * MIB);
         limit.make_room(MIB);
-        assert_eq!(cgroup.limit_bytes(), 63 * MIB, "room is made below it");
+        assert_eq!(cgroup.limit_bytes(), 64 * MIB, "room is made below it");
         limit.hold(false);
         assert!(comes_to(&cgroup, 62 * MIB));
         drop(limit);
