@@ -559,9 +559,7 @@ impl Director {
             self.counts.resident.saturating_sub((self.choice.policy_frames / RELIEF_PART).max(LEAST_BATCH));
         while self.counts.resident > fewer && self.give_up_one() {}
         self.page_out();
-        if !self.parts.budget.have_processes_try() {
-            self.short_since = Some(Instant::now());
-        } else if since.elapsed() > STUCK_AFTER {
+        if self.parts.budget.have_processes_try() && since.elapsed() > STUCK_AFTER {
             self.parts.budget.have_processes_end();
         }
     }
