@@ -474,16 +474,18 @@ impl Disk {
         pools: impl Iterator<Item = (&'a Split, &'a (Outcome, TierCounts))>,
         costs: &TierCosts,
     ) -> Option<AdvisedPool> {
-        let pool_pages = |split: &Split| (memory - split.resident_pages().expect("a fixed split")) as u64;
-        let pool = |(split, (outcome, counts)): (&Split, &(Outcome, TierCounts))| AdvisedPool {
-            pool_pages: pool_pages(split),
-            peak_pool_pages: counts.peak_pool_pages,
-            peak_stored_pages: counts.peak_stored_pages,
-            disksize_pages: disksize_pages(pool_pages(split), counts),
-            seconds: self.native_seconds
-                + costs.pool_seconds(outcome, counts)
-                + self.seconds_to_move(moved_pages(counts)),
-            as_fast_without_pages: 0,
+        let pool = |(split, (outcome, counts)): (&Split, &(Outcome, TierCounts))| {
+            let pool_pages = (memory - split.resident_pages().expect("a fixed split")) as u64;
+            AdvisedPool {
+                pool_pages,
+                peak_pool_pages: counts.peak_pool_pages,
+                peak_stored_pages: counts.peak_stored_pages,
+                disksize_pages: disksize_pages(pool_pages, counts),
+                seconds: self.native_seconds
+                    + costs.pool_seconds(outcome, counts)
+                    + self.seconds_to_move(moved_pages(counts)),
+                as_fast_without_pages: 0,
+            }
         };
         let pools: Vec<_> = pools.map(pool).filter(|pool| pool.pool_pages > 0).collect();
         let least = pools.iter().map(|pool| pool.seconds).min_by(f64::total_cmp)?;

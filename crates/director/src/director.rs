@@ -220,7 +220,6 @@ impl Director {
             return;
         }
         if !self.stages.watches() {
-            self.turns.begin_to_watch();
             self.watch();
         }
         set_priority(PRIORITY_DIRECTING);
@@ -244,6 +243,7 @@ impl Director {
 
     /// Faults are looked at from now on.
     fn watch(&mut self) {
+        self.turns.begin_to_watch();
         // Without events, the surveys find what comes.
         let _ = self.parts.faults.begin();
         let _ = self.parts.memory.space_of(self.parts.process);
@@ -327,7 +327,6 @@ impl Director {
         let (refaults, needs_round) = (self.turns.refaults(), self.turns.need_a_round());
         match self.stages.look(refaults, self.history.returns(), needs_round, Instant::now()) {
             Some(Change::Begins) => {
-                self.turns.begin_to_watch();
                 self.watch();
                 self.recall();
                 self.stages.sample_anew(self.history.returns(), Instant::now());

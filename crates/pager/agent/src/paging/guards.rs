@@ -21,8 +21,8 @@
 //! The kernel lists guards as guards from Linux 6.15 on. Linux 6.13 and 6.14 have guards and do not
 //! list them so: there the agent refuses the call, as older kernels do.
 
-use crate::kernel::PAGE_BYTES;
 use crate::kernel::syscall::{advise, refused};
+use crate::kernel::{GUARD, PAGE_BYTES, SWAPPED};
 use crate::paging::changes::{catch_up, drop_contents};
 use crate::paging::pager::Pager;
 use crate::process::pagemap::NOTHING;
@@ -44,7 +44,7 @@ pub(crate) fn guard(pager: &mut Pager, start: usize, length: usize, advice: u32)
     let end = start.checked_add(length).and_then(|end| end.checked_next_multiple_of(PAGE_BYTES));
     let end = end.filter(|&end| pager.memory.managed && end > start);
     let is_refused = start.is_multiple_of(PAGE_BYTES)
-        && pager.program.pagemap.guards(start, start + PAGE_BYTES, &mut [NOTHING]) == Err(Errno::INVAL);
+        && pager.program.pagemap.of(GUARD, start, start + PAGE_BYTES, &mut [NOTHING]) == Err(Errno::INVAL);
     if is_refused {
         return refused(Errno::INVAL);
     }
@@ -81,7 +81,7 @@ fn guards_in(pager: &Pager, start: usize, end: usize) -> Option<Regions> {
     let mut from = start;
     while from < end {
         let mut found = [NOTHING; 32];
-        let (count, to) = pager.program.pagemap.guards(from, end, &mut found).ok()?;
+        let (count, to) = pager.program.pagemap.of(GUARD, from, end, &mut found).ok()?;
         found[..count].iter().for_each(|run| guarded.add(run.start as usize, run.end as usize));
         from = to.max(from + PAGE_BYTES);
     }
@@ -127,7 +127,7 @@ pub(crate) fn before_next_marker(pager: &mut Pager, address: usize, count: usize
     if count < 2 {
         return count;
     }
-    match pager.program.pagemap.swapped(start, end, &mut found) {
+    match pager.program.pagemap.of(SWAPPED, start, end, &mut found) {
         Ok((0, _)) => count,
         Ok(_) => {
             look_for_guards(pager, start, end);
@@ -142,7 +142,7 @@ pub(crate) fn before_next_marker(pager: &mut Pager, address: usize, count: usize
 /// absent. Returns whether it has.
 pub(crate) fn is_unguarded(pager: &mut Pager, page: PageId) -> bool {
     let address = pager.memory.pages.address(page);
-    let found = pager.program.pagemap.guards(address, address + PAGE_BYTES, &mut [NOTHING]);
+    let found = pager.program.pagemap.of(GUARD, address, address + PAGE_BYTES, &mut [NOTHING]);
     let is_there = matches!(found, Ok((1.., _)));
     if !is_there {
         pager.memory.pages.set(page, State::Absent);

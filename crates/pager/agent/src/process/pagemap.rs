@@ -5,7 +5,7 @@
 //! ask `mincore`, page by page.
 
 use crate::kernel::syscall::call;
-use crate::kernel::{GUARD, PAGE_BYTES, Region, SWAPPED, scan, scan_present};
+use crate::kernel::{PAGE_BYTES, Region, scan, scan_present};
 use crate::process::failure::abort;
 use crate::process::roots::open_proc;
 use linux_raw_sys::general::__NR_mincore;
@@ -53,26 +53,17 @@ impl Pagemap {
         }
     }
 
-    /// Finds the guards in a range, as `present` finds pages. `EINVAL`: the kernel does not report
-    /// guards. `EACCES`: this process may not ask.
-    pub(crate) fn guards(
+    /// Finds the pages of a category in a range, as `present` finds pages. `GUARD`: guards.
+    /// `SWAPPED`: guards, poisoned pages, and pages that the kernel itself has swapped out.
+    /// `EINVAL`: the kernel does not report guards. `EACCES`: this process may not ask.
+    pub(crate) fn of(
         &self,
+        category: u64,
         start: usize,
         end: usize,
         found: &mut [Region],
     ) -> Result<(usize, usize), Errno> {
-        scan(self.file.as_ref().ok_or(Errno::ACCESS)?, start, end, GUARD, found)
-    }
-
-    /// Finds the pages in a range that are neither missing nor mapped: guards, poisoned pages, and
-    /// pages that the kernel itself has swapped out. `EACCES`: this process may not ask.
-    pub(crate) fn swapped(
-        &self,
-        start: usize,
-        end: usize,
-        found: &mut [Region],
-    ) -> Result<(usize, usize), Errno> {
-        scan(self.file.as_ref().ok_or(Errno::ACCESS)?, start, end, SWAPPED, found)
+        scan(self.file.as_ref().ok_or(Errno::ACCESS)?, start, end, category, found)
     }
 }
 
